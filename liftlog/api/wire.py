@@ -29,6 +29,7 @@ from liftlog.messages import (
     ElectLeaderRequest,
     MoveReplicasRequest,
     PullRequest,
+    PurgeSubjectsRequest,
     ReadRequest,
     SettleRequest,
     SpannedRead,
@@ -162,6 +163,7 @@ class FrameSplitter:
 REQUEST_SINCE: Mapping[type[object], int] = {
     SubjectRequest: 3,
     DeleteMessageRequest: 3,
+    PurgeSubjectsRequest: 3,
     VisibleReadRequest: 3,
     CreateConsumerRequest: 3,
     DeleteConsumerRequest: 3,

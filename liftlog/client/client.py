@@ -56,6 +56,7 @@ from liftlog.messages import (
     StreamChanges,
     StreamInfo,
     StreamInfoReply,
+    SubjectsPurged,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import client_secrets
@@ -270,6 +271,36 @@ class Client(AsksSubjects, ManagesNodes, UsesConsumers):
             known = self._deleted.get(reply.partition, 0)
             self._deleted[reply.partition] = max(known, reply.journal)
             return reply.journal
+
+        return await self._insist(attempt, timeout_ms)
+
+    async def purge_subjects(
+        self,
+        name: str,
+        partition: int,
+        pattern: str,
+        keep: int = 0,
+        up_to: int | None = None,
+        timeout_ms: int = 0,
+    ) -> int:
+        """Delete the messages of a partition whose subject the filter `pattern` matches: of those below the
+        offset `up_to`, or of all that are committed now, all but the newest `keep` (R21).
+
+        Of a stream that was created with `removal`. What it says of `delete` holds of each message. If the
+        time is too short for all, a part is gone: calling again does the rest. Returns how many the last
+        request found. Raises RequestFailed.
+        """
+        if up_to is None:
+            info = await self.stream(name, timeout_ms)
+            up_to = await self.reader(info, partition, timeout_ms=timeout_ms).offset("new")
+
+        async def attempt(deadline: float) -> int:
+            stream, leader = await self._leader(name, partition, deadline)
+            body = {"partition": [stream, partition], "pattern": pattern, "below": up_to, "keep": keep}
+            reply = await self._ask("MESSAGES.PURGE", body, SubjectsPurged, deadline, leader)
+            known = self._deleted.get(reply.partition, 0)
+            self._deleted[reply.partition] = max(known, reply.journal)
+            return reply.messages
 
         return await self._insist(attempt, timeout_ms)
 

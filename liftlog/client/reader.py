@@ -119,6 +119,7 @@ class Reader:
         reply = await self._call(request, True)
         if not isinstance(reply, SubjectReply):
             raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
+        self.has_heard(reply.journal)
         return reply
 
     async def ask_leader(self, request: ClientMessage, kind: type[T]) -> T:

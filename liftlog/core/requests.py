@@ -42,6 +42,7 @@ from liftlog.messages import (
     DeleteConsumerRequest,
     DeleteMessageRequest,
     DeleteStreamRequest,
+    Deleting,
     DoneReply,
     DrainNodeRequest,
     ElectLeaderRequest,
@@ -50,6 +51,7 @@ from liftlog.messages import (
     OffsetRequest,
     PullRequest,
     PurgeRequest,
+    PurgeSubjectsRequest,
     RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
@@ -129,8 +131,8 @@ class Requests:
                 self._subjects(client, request)
             case PurgeRequest():
                 self._purge(client, request)
-            case DeleteMessageRequest():
-                self._by_journal(client, request)
+            case DeleteMessageRequest() | PurgeSubjectsRequest():
+                self._delete(client, request)
             case (
                 CreateConsumerRequest()
                 | DeleteConsumerRequest()
@@ -243,10 +245,7 @@ class Requests:
     def _subjects(self, client: ClientRef, request: SubjectRequest) -> None:
         """S1: from what any copy knows, or from all that was acked before the request came."""
         replica = self._replicas.get(request.partition)
-        stream = self._ctx.metadata.by_id.get(request.partition.stream)
         problem = _subject_problem(request)
-        if not problem and stream is not None and stream.config.has_journal:
-            problem = "a stream whose messages can be deleted has no subject index yet: read it instead"
         if problem:
             self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
         elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
@@ -266,7 +265,9 @@ class Requests:
         replica = self._replicas.get(request.partition)
         if replica is None or replica.state != "ready":
             self._not_here(client, request.partition)
-        elif replica.readers.knows_all(client):
+        elif replica.readers.knows_all(client) and (
+            replica.journal is None or replica.journal.readers.knows_all(client)
+        ):
             replica.ask(client, request)
 
     def _not_leader(self, client: ClientRef, replica: Replica) -> None:
@@ -285,7 +286,15 @@ class Requests:
         else:
             replica.purge(client, request)
 
-    def _by_journal(self, client: ClientRef, request: DeleteMessageRequest | ConsumerRequest) -> None:
+    def _delete(self, client: ClientRef, request: Deleting) -> None:
+        """R21: messages are to be deleted."""
+        problem = _filter_problem(request.pattern) if isinstance(request, PurgeSubjectsRequest) else ""
+        if problem:
+            self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
+        else:
+            self._by_journal(client, request)
+
+    def _by_journal(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
         """R21, K1-K7: the partition's leader takes it up, if there is a journal."""
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
@@ -293,8 +302,8 @@ class Requests:
             self._not_here(client, request.partition)
         elif stream is not None and not stream.config.has_journal:
             what = "it has no consumers"
-            if isinstance(request, DeleteMessageRequest):
-                what = "its messages cannot be deleted one by one"
+            if isinstance(request, Deleting):
+                what = "its messages cannot be deleted one by one, or by subject"
             text = (
                 f"stream {stream.config.name!r}: {what}; that takes a stream that was created with a "
                 "journal: stream create --removal"
@@ -346,10 +355,15 @@ def _subject_problem(request: SubjectRequest) -> str:
     """What is wrong with a question; empty if nothing."""
     if request.what not in SUBJECT_QUESTIONS:
         return f"question {request.what!r} is not one of {', '.join(SUBJECT_QUESTIONS)}"
+    problem = _filter_problem(request.pattern)
+    if not problem and request.what == LAST_OF_SUBJECT and not is_literal(filter_tokens(request.pattern)):
+        return f"{request.pattern!r} is a filter: the last message is told of one subject at a time"
+    return problem
+
+
+def _filter_problem(pattern: str) -> str:
     try:
-        tokens = filter_tokens(request.pattern)
+        filter_tokens(pattern)
     except PatternRefused as refused:
         return str(refused)
-    if request.what == LAST_OF_SUBJECT and not is_literal(tokens):
-        return f"{request.pattern!r} is a filter: the last message is told of one subject at a time"
     return ""

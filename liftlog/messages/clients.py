@@ -130,6 +130,8 @@ class SubjectReply(Struct):
     """"subjects": where the next page begins; NO_OFFSET: this was the last."""
     index: int = 0
     """"subjects": number of the index. Pages of one reading come from one index."""
+    journal: int = 0
+    """R21: up to where the partition's journal is heeded: what it deletes below is not counted."""
 
 
 class CreateStreamRequest(Struct):
@@ -204,6 +206,32 @@ class DeleteMessageRequest(Struct):
 
     partition: PartitionId
     offset: Number
+
+
+class PurgeSubjectsRequest(Struct):
+    """Delete the messages below offset `below`, at most the HW, whose subject the filter `pattern` matches:
+    all but the newest `keep` of them (R21).
+
+    The partition's leader answers `SubjectsPurged` once all of that is committed. What is answered with an
+    error may have been done in part; to ask again does the rest, and never more.
+    """
+
+    partition: PartitionId
+    pattern: Line
+    below: Number
+    keep: Number = 0
+
+
+Deleting = DeleteMessageRequest | PurgeSubjectsRequest
+"""What deletes messages by the journal (R21)."""
+
+
+class SubjectsPurged(Struct):
+    """`messages`: how many were still there. `journal`: as in `MessageDeleted`."""
+
+    partition: PartitionId
+    messages: int
+    journal: int
 
 
 class MessageDeleted(Struct):
@@ -507,6 +535,7 @@ ClientMessage = (
     | DeleteStreamRequest
     | PurgeRequest
     | DeleteMessageRequest
+    | PurgeSubjectsRequest
     | VisibleReadRequest
     | StreamInfoRequest
     | ClusterStatusRequest
@@ -530,6 +559,7 @@ ClientReply = (
     | StreamInfoReply
     | DoneReply
     | MessageDeleted
+    | SubjectsPurged
     | ClusterStatusReply
     | ConsumerReply
     | ErrorReply

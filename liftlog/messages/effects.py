@@ -8,6 +8,7 @@ import msgspec
 
 from liftlog.messages.clients import ClientReply, ReadReply
 from liftlog.messages.peers import PeerMessage
+from liftlog.offsets import OffsetSet
 from liftlog.types import (
     NO_TICKET,
     NUMBER_MAX,
@@ -270,6 +271,11 @@ class FoldSubjects(StorageJob):
 class AskSubjects(StorageJob):
     """S1: a question about subjects, with the fields of a `SubjectRequest`, to be answered if the log's index
     has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
+    `gone`: offsets that are to be in no answer (R21).
+
+    A leader asks two questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
+    on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
+    the `limit` newest that match begin; if there are fewer at `place` and above, how many.
     """
 
     log: PartitionId
@@ -279,6 +285,12 @@ class AskSubjects(StorageJob):
     pattern: str
     offset: int
     limit: int
+    until: int = 0
+    gone: OffsetSet | None = None
+
+
+MATCHING_RUNS = "runs"
+NEWEST_MATCHES = "newest"
 
 
 class AskLasts(StorageJob):

@@ -137,7 +137,7 @@ class SubjectsTold(Event):
     """S1: the answer to a question about the offsets [first, folded). The fields of `SubjectReply`.
 
     `place`: for who asks for the next match, up to where there is none; the question is to be asked again
-    from there. With an `error` there is no answer.
+    from there. `runs`: of `MATCHING_RUNS`. With an `error` there is no answer.
     """
 
     log: PartitionId
@@ -150,6 +150,7 @@ class SubjectsTold(Event):
     place: int
     index: int
     error: str = ""
+    runs: tuple[OffsetRange, ...] = ()
 
 
 class LastsTold(Event):

@@ -107,8 +107,8 @@ class LogAnswers:
             messages=answer.messages,
             place=answer.place,
             index=answer.number,
+            runs=answer.runs,
         )
-
 
     def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:
         log = self._log(job.log)

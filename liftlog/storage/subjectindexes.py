@@ -7,6 +7,8 @@ answers from what is entered. So it never holds what may still be cut.
     the log grows               `fold`
     its start moves             the next slice, or question, has the index begin there too
     compaction thins it         `thinned`: these offsets are looked at again; what is gone is removed
+    messages are deleted        each question says what is gone (R21); that is removed, and never comes back:
+                                where less is gone than before, the index is begun anew
     a range is repaired         `mended`: a peer may have compacted less, so that records are back: begun anew
     a cut below what is entered, a reset, a new file, the trash        begun anew
 
@@ -19,8 +21,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, AskLasts, AskSubjects, FoldSubjects, LastsTold
+from liftlog.messages import (
+    LAST_OF_SUBJECT,
+    MATCHING_RUNS,
+    NEWEST_MATCHES,
+    NEXT_MATCH,
+    AskLasts,
+    AskSubjects,
+    FoldSubjects,
+    LastsTold,
+)
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.offsets import OffsetSet
 from liftlog.storage.log import Log
 from liftlog.storage.subjectruns import gaps_between, subject_runs
 from liftlog.subjects.index.interface import SubjectIndexFull
@@ -56,6 +68,7 @@ class SubjectAnswer(NamedTuple):
     messages: int = 0
     place: int = -1
     number: int = 0
+    runs: tuple[OffsetRange, ...] = ()
 
 
 class HeldChunks:
@@ -85,9 +98,11 @@ class HeldChunks:
 
 
 class HeldIndex:
-    """The index of one log. `again`: ranges that compaction has thinned since they were entered."""
+    """The index of one log. `again`: ranges that compaction has thinned since they were entered. `gone`:
+    what was deleted, and is not in it.
+    """
 
-    __slots__ = ("again", "asked", "chunks", "index", "log", "number")
+    __slots__ = ("again", "asked", "chunks", "gone", "index", "log", "number")
 
     def __init__(self, log: Log, number: int, key: int, memory_max: int) -> None:
         from liftlog.subjects.index.columns import ColumnIndex
@@ -99,6 +114,7 @@ class HeldIndex:
             self.chunks, str(log.id).encode(), key, first=log.log_start, memory_max=memory_max
         )
         self.again: list[OffsetRange] = []
+        self.gone = OffsetSet()
         self.asked = 0
 
     @property
@@ -191,7 +207,12 @@ class SubjectIndexes:
     def ask(self, log: Log, job: AskSubjects) -> SubjectAnswer | IndexProgress:
         """The answer, or how far the index is if that is not far enough."""
         held = self._ready(log, job.least)
-        return held if isinstance(held, IndexProgress) else self._answer(held, job)
+        if isinstance(held, IndexProgress):
+            return held
+        if job.gone is not None and not self._heed(held, job.gone):
+            del self._held[log.id]
+            return NO_INDEX
+        return self._answer(held, job)
 
     def lasts(self, log: Log, job: AskLasts) -> LastsTold | IndexProgress:
         """The last records of some subjects (L9), or how far the index is if that is not far enough."""
@@ -203,6 +224,17 @@ class SubjectIndexes:
         return LastsTold(log.id, job.request, held.index.next, job.subjects, offsets)
 
     # -- small parts -------------------------------------------------------------------------------
+
+    def _heed(self, held: HeldIndex, gone: OffsetSet) -> bool:
+        """Remove what is gone now. Whether that can be: what was removed before is gone still."""
+        if self._mutants.index_ignores_removed:
+            return True
+        held.gone.forget_below(held.log.log_start)
+        if any(True for _ in held.gone.added_since(gone)):
+            return False
+        held.index.remove(gone.added_since(held.gone))
+        held.gone = gone.copy()
+        return True
 
     def _ready(self, log: Log, least: int) -> HeldIndex | IndexProgress:
         """The index, if it has everything below `least` and nothing of it is to be looked at again."""
@@ -252,6 +284,8 @@ class SubjectIndexes:
             end = min(batch.end_offset, below)
             for offset, subjects in subject_runs(batch, index.next, end):
                 index.append(offset, subjects)
+            if held.gone:
+                index.remove(held.gone.runs(batch.base_offset, end))
             index.append(max(end, index.next), [])
         return worked
 
@@ -279,6 +313,10 @@ class SubjectIndexes:
             found = index.next_match(job.pattern, job.offset, until)
             if found is None and until < index.next:
                 return answer._replace(place=until)
+        elif job.what == MATCHING_RUNS:
+            return _runs(index, job, answer)
+        elif job.what == NEWEST_MATCHES:
+            return _newest(index, job, answer)
         else:
             page = index.subjects(job.pattern, job.offset, job.limit)
             return answer._replace(
@@ -298,3 +336,31 @@ class SubjectIndexes:
         while self.memory > memory_max:
             others = [one for one in self._held.values() if one is not held]
             del self._held[min(others, key=lambda one: one.asked).log.id]
+
+
+def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
+    """What matches, a chunk after the other."""
+    at, until = max(job.offset, index.first), min(job.until, index.next)
+    limit, runs = at + STEP_OFFSETS, list[OffsetRange]()
+    while at < min(until, limit) and len(runs) < job.limit:
+        step = min((at // CHUNK_OFFSETS + 1) * CHUNK_OFFSETS, until)
+        runs.extend(OffsetRange(*run) for run in index.runs(job.pattern, at, step))
+        at = step
+    if len(runs) > job.limit:
+        at = runs[job.limit].start
+        runs = runs[: job.limit]
+    return answer._replace(runs=tuple(runs), place=at if at < until else NO_OFFSET)
+
+
+def _newest(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
+    """Where the newest matches begin, a chunk after the other from the end."""
+    end, found = min(job.until, index.next), 0
+    limit = max(index.first, end - STEP_OFFSETS)
+    while end > limit:
+        begin = max(limit, (end - 1) // CHUNK_OFFSETS * CHUNK_OFFSETS)
+        for start, stop in reversed(index.runs(job.pattern, begin, end)):
+            if found + stop - start >= job.limit:
+                return answer._replace(offset=stop - (job.limit - found), messages=job.limit)
+            found += stop - start
+        end = begin
+    return answer._replace(messages=found, place=end if end > index.first else NO_OFFSET)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
 from liftlog.messages import (
+    MATCHING_RUNS,
+    NEWEST_MATCHES,
     AskLasts,
     AskSubjects,
     Compacted,
@@ -172,7 +174,10 @@ class Log:
             for record in decode_records(batch):
                 if index.next <= record.offset < self.folded:
                     index.append(record.offset, [record.subject])
-        found, place = None, -1
+        found, place, counted = None, -1, 0
+        runs: list[OffsetRange] = []
+        if job.gone is not None:
+            index.remove(job.gone.runs(0, self.folded))
         page = Page((), None)
         if job.what == "last":
             found = index.last(job.pattern.encode())
@@ -180,6 +185,16 @@ class Log:
             until = job.offset + 2
             found = index.next_match(job.pattern, job.offset, until)
             place = until if found is None and until < index.next else -1
+        elif job.what == MATCHING_RUNS:
+            # Two offsets at a time.
+            until = min(job.until, max(job.offset, self.log_start) + 2)
+            runs = [OffsetRange(*run) for run in index.runs(job.pattern, job.offset, until)]
+            place = until if until < job.until else -1
+        elif job.what == NEWEST_MATCHES:
+            low = max(self.log_start, job.until - 2)
+            matching = [offset for run in index.runs(job.pattern, low, job.until) for offset in range(*run)]
+            found = matching[-job.limit] if len(matching) >= job.limit else None
+            counted, place = len(matching), low if low > self.log_start else -1
         else:
             page = index.subjects(job.pattern, job.offset, job.limit)
             place = -1 if page.place is None else page.place
@@ -190,9 +205,10 @@ class Log:
             first=self.log_start,
             offset=-1 if found is None else found,
             subjects=list(page.subjects),
-            messages=sum(count for _, count in page.subjects),
+            messages=sum(count for _, count in page.subjects) + counted,
             place=place,
             index=7,
+            runs=tuple(runs),
         )
 
     def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:

@@ -33,6 +33,7 @@ from liftlog.messages import (
     PeerMessage,
     PullReply,
     PullRequest,
+    PurgeSubjectsRequest,
     RaiseLevelRequest,
     RebalanceRequest,
     SettledReply,
@@ -40,6 +41,7 @@ from liftlog.messages import (
     StopNode,
     SubjectReply,
     SubjectRequest,
+    SubjectsPurged,
     VisibleReadReply,
     VisibleReadRequest,
 )
@@ -63,6 +65,7 @@ from tests.releases import releases, source
 ANSWER_OF = {
     SubjectRequest: SubjectReply,
     DeleteMessageRequest: MessageDeleted,
+    PurgeSubjectsRequest: SubjectsPurged,
     VisibleReadRequest: VisibleReadReply,
     CreateConsumerRequest: ConsumersReply,
     DeleteConsumerRequest: DoneReply,

@@ -319,6 +319,9 @@ def test_the_page_has_every_operation_and_the_fields_of_its_request() -> None:
         "drains": True,
         "retires": True,
         "heir": 3,
+        "pattern": "orders.*",
+        "below": 9,
+        "keep": 1,
         "id": 17,
     }
     for operation, (request, _) in rows.items():

@@ -90,3 +90,45 @@ def test_r21_a_stream_without_removal_says_what_to_do(tmp_path: Path) -> None:
                 await cluster.client.call(1, cluster.cluster.addresses[1], request, 10.0)
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_r21_a_purge_by_subject_is_whole_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        config = StreamConfig("orders", "orders.*", 1, 3, 2, removal=True)
+        await cluster.client.create_stream(config)
+        for number in range(MESSAGES):
+            subject = f"orders.{'draft' if number % 2 else 'sent'}"
+            result = await cluster.client.publish(subject, f"order {number}".encode(), timeout_ms=10_000)
+            assert result.outcome == "ok"
+        found = await cluster.client.purge_subjects("orders", 0, "orders.draft", 5, timeout_ms=30_000)
+        assert found == MESSAGES // 2 - 5
+        left = [number for number in range(MESSAGES) if number % 2 == 0 or number >= MESSAGES - 10]
+        leader = await cluster.leader("orders")
+        await cluster.kill(leader)
+        last = await cluster.client.last("orders", "orders.draft", timeout_ms=30_000)
+        assert last is not None and last.record.offset == MESSAGES - 1
+        told = await cluster.run(
+            *("stream", "purge", "orders", "--subject", "orders.sent", "--up-to", "10", "--json")
+        )
+        assert json.loads(told)["messages"] in (0, 5), "a first attempt may have had no answer"
+        await cluster.start(leader)
+        expected = {number: f"order {number}" for number in left if number >= 10}
+        subjects = await cluster.client.subjects("orders", "orders.*", timeout_ms=30_000)
+        assert sum(subjects.values()) == len(expected)
+        again = await cluster.client.purge_subjects("orders", 0, "orders.*", MESSAGES, timeout_ms=30_000)
+        assert again == 0, "so many there are not"
+        info = await cluster.client.stream("orders")
+        heard = cluster.client._deleted[PartitionId(info.id, 0)]
+        for node in cluster.running():
+            assert await shown(cluster, node, heard) == expected
+
+    with_cluster(tmp_path, 3, story)
+
+
+def test_r21_options_of_a_purge_that_do_not_go_together(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        error = await cluster.refused("stream", "purge", "x", "--before", "1", "--keep", "2")
+        assert "go with --subject" in error
+
+    with_cluster(tmp_path, 1, story)

@@ -535,6 +535,8 @@ def test_every_evaluation_is_counted() -> None:
         "SubjectAnswersTrue",
         "SameVisible",
         "DeletedStaysDeleted",
+        "NothingElseGone",
+        "PurgeTakesAll",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

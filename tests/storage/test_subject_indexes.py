@@ -9,6 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from liftlog.format import compress, decode_records, encode_records
 from liftlog.messages import (
+    MATCHING_RUNS,
+    NEWEST_MATCHES,
     AppendLog,
     AskLasts,
     AskSubjects,
@@ -30,6 +32,7 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
+from liftlog.offsets import OffsetSet
 from liftlog.storage.log import Log
 from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import (
@@ -70,6 +73,8 @@ class Owner:
         self.disk = new_disk()
         self.engine, _ = start(self.disk)
         self.tickets = 0
+        self.gone = OffsetSet()
+        """What was deleted (R21)."""
         self.do(OpenLog(LOG, options=OPTIONS))
 
     def ticket(self) -> Ticket:
@@ -96,9 +101,11 @@ class Owner:
         raise AssertionError("the fold does not end")
 
     def ask(
-        self, what: str, pattern: str, offset: int = 0, *, least: int = 0, limit: int = 1000
+        self, what: str, pattern: str, offset: int = 0, *, least: int = 0, limit: int = 1000, until: int = 0
     ) -> SubjectsTold | SubjectsFolded:
-        (event,) = self.do(AskSubjects(LOG, 5, least, what, pattern, offset, limit))
+        job = AskSubjects(LOG, 5, least, what, pattern, offset, limit)
+        job.until, job.gone = until, self.gone.copy()
+        (event,) = self.do(job)
         assert isinstance(event, SubjectsTold | SubjectsFolded) and event.request == 5
         return event
 
@@ -120,15 +127,21 @@ class Owner:
                     plain.append(record.offset, [record.subject])
             offset = read.batches[0].end_offset
         plain.append(max(below, plain.next), [])
+        plain.remove(self.gone.runs(0, below))
         return plain
 
     def check(self, below: int) -> None:
         """All questions, against a scan."""
+        if isinstance(self.ask("last", "a"), SubjectsFolded):
+            # Less is gone than before: it is begun anew.
+            assert not self.fold(below).error
         plain = self.scan(below)
         (lasts,) = self.do(AskLasts(LOG, 6, below, list(SUBJECTS)))
         found = [plain.last(subject) for subject in SUBJECTS]
         offsets = [NO_OFFSET if offset is None else offset for offset in found]
         assert lasts == LastsTold(LOG, 6, below, list(SUBJECTS), offsets)
+        for pattern in FILTERS:
+            self.check_purges(plain, pattern, below)
         for subject in SUBJECTS:
             if subject != b"\xff":
                 told = self.told("last", subject.decode(), least=below)
@@ -142,6 +155,24 @@ class Owner:
             for offset in {plain.first, (plain.first + below) // 2, max(plain.first, below - 1)}:
                 found = plain.next_match(pattern, offset)
                 assert self.told("next", pattern, offset).offset == (NO_OFFSET if found is None else found)
+
+
+    def check_purges(self, plain: PlainIndex, pattern: str, below: int) -> None:
+        """What a leader asks that purges by subject."""
+        matching = [offset for run in plain.runs(pattern, 0, below) for offset in range(*run)]
+        at, found = plain.first, list[int]()
+        while at != NO_OFFSET:
+            told = self.ask(MATCHING_RUNS, pattern, at, limit=2, until=below)
+            assert isinstance(told, SubjectsTold) and len(told.runs) <= 2
+            assert told.place == NO_OFFSET or at < told.place < below
+            found += [offset for run in told.runs for offset in range(*run)]
+            at = told.place
+        assert found == matching
+        for keep in (1, 3, 100):
+            told = self.ask(NEWEST_MATCHES, pattern, limit=keep, until=below)
+            assert isinstance(told, SubjectsTold)
+            assert told.messages == min(keep, len(matching)) and told.place == NO_OFFSET
+            assert told.offset == (matching[-keep] if keep <= len(matching) else NO_OFFSET)
 
 
 class OwnedIndex(RuleBasedStateMachine):
@@ -196,7 +227,16 @@ class OwnedIndex(RuleBasedStateMachine):
         """What is committed is cut, with the group's consent."""
         start = self.owner.log.log_start
         self.hw = start + int((self.hw - start) * part)
+        left = OffsetSet()
+        left.add_all(self.owner.gone, 0, self.hw)
+        self.owner.gone = left
         self.cut()
+
+    @rule(part=st.floats(0, 1), length=st.integers(1, 4))
+    def delete(self, part: float, length: int) -> None:
+        """Committed messages are gone (R21)."""
+        begin = int(self.hw * part)
+        self.owner.gone.add(begin, min(begin + length, self.hw))
 
     @rule(part=st.sampled_from([0.0, 0.3, 0.6, 1.0]))
     def purge(self, part: float) -> None:

@@ -313,7 +313,8 @@ class ConsumersLead:
         pending = flight.pending() if flight is not None else sorted(consumer.pending)
         waiting = [offset for offset in pending if not self._is_gone(offset)]
         begin, end = max(ahead, self._data.log_start), self._data.hw
-        gone = [offset for offset in self._removed.items() if begin <= offset < end and self._is_gone(offset)]
+        hidden = self._removed.hidden(self._data.history).runs(begin, end)
+        gone = sum(stop - start for start, stop in hidden)
         return ConsumerInfo(
             name=consumer.name,
             number=consumer.number,
@@ -321,7 +322,7 @@ class ConsumersLead:
             position=ahead,
             floor=waiting[0] if waiting else ahead,
             ack_pending=len(waiting),
-            num_pending=max(0, end - begin) - len(gone),
+            num_pending=max(0, end - begin) - gone,
         )
 
     def _is_gone(self, offset: int) -> bool:

@@ -1,6 +1,7 @@
 """What stands in a partition's journal (R21): entries, each a kind byte and numbers of 7 bits a byte.
 
-    1  removed   count, then for each (offset, epoch): the record of this epoch at this offset is gone
+    1  removed   epoch, count, then for each run: how far it begins behind the end of the one before (of the
+                 first: its offset), and how long it is: the records of this epoch at these offsets are gone
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -9,12 +10,13 @@ offset is given again, to a record of a later epoch, and that one is not meant.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from liftlog.types import NUMBER_MAX, LiftlogError
+from liftlog.types import NUMBER_MAX, LiftlogError, OffsetRange
 
 REMOVED = 1
-NAMED_MAX = 10_000
-"""Records that one entry names at most."""
+RUNS_MAX = 10_000
+"""Runs that one entry names at most: some 30 KB if they lie apart."""
 
 Named = tuple[int, int]
 """(offset, epoch) of a record."""
@@ -24,29 +26,52 @@ class BadEntry(LiftlogError):
     """These bytes are no entry that this liftlog knows."""
 
 
-def encode_removed(named: Sequence[Named]) -> bytes:
-    """An entry. Raises ValueError if it names nothing, or more than `NAMED_MAX`."""
-    if not 0 < len(named) <= NAMED_MAX:
-        raise ValueError(f"an entry names {len(named)} records")
+class RemovedRuns(NamedTuple):
+    """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart."""
+
+    epoch: int
+    runs: tuple[OffsetRange, ...]
+
+    def named(self) -> Iterator[Named]:
+        """Each record."""
+        return ((offset, self.epoch) for start, end in self.runs for offset in range(start, end))
+
+
+def encode_removed(epoch: int, runs: Sequence[OffsetRange]) -> bytes:
+    """An entry. Raises ValueError if it names nothing, more than `RUNS_MAX` runs, or runs out of order."""
+    if not 0 < len(runs) <= RUNS_MAX:
+        raise ValueError(f"an entry names {len(runs)} runs")
     data = bytearray([REMOVED])
-    _put(data, len(named))
-    for offset, epoch in named:
-        _put(data, offset)
-        _put(data, epoch)
+    _put(data, epoch)
+    _put(data, len(runs))
+    due = 0
+    for start, end in runs:
+        if not due <= start < end <= NUMBER_MAX:
+            raise ValueError(f"an entry names [{start}, {end}) behind what ends at {due}")
+        _put(data, start - due)
+        _put(data, end - start)
+        due = end
     return bytes(data)
 
 
-def decode_removed(data: bytes) -> list[Named]:
+def decode_removed(data: bytes) -> RemovedRuns:
     """What an entry names. Raises BadEntry."""
     if not data or data[0] != REMOVED:
         kind = data[0] if data else "none"
         raise BadEntry(f"a journal's entry of kind {kind}: it was written by a newer liftlog; start that")
     numbers = _numbers(data)
-    count = next(numbers, 0)
+    epoch, count = next(numbers, 0), next(numbers, 0)
     rest = list(numbers)
-    if not 0 < count <= NAMED_MAX or len(rest) != 2 * count:
-        raise BadEntry(f"a journal's entry is to name {count} records and has {len(rest)} numbers")
-    return list(zip(rest[::2], rest[1::2], strict=True))
+    if not 0 < count <= RUNS_MAX or len(rest) != 2 * count:
+        raise BadEntry(f"a journal's entry is to name {count} runs and has {len(rest)} numbers")
+    runs, due = [], 0
+    for skipped, length in zip(rest[::2], rest[1::2], strict=True):
+        run = OffsetRange(due + skipped, due + skipped + length)
+        if not length or run.end > NUMBER_MAX:
+            raise BadEntry(f"a journal's entry names offsets {run}, which cannot be")
+        runs.append(run)
+        due = run.end
+    return RemovedRuns(epoch, tuple(runs))
 
 
 def _put(data: bytearray, number: int) -> None:

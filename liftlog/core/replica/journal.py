@@ -12,13 +12,13 @@ from typing import NamedTuple
 from liftlog.core.replica.consuming import ConsumersLead
 from liftlog.core.replica.entries import encode_removed
 from liftlog.core.replica.isr import IsrKeeper
-from liftlog.core.replica.leader import Leader, read_only
+from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectpurge import SubjectPurges, deciding_refusal
 from liftlog.format import encode_values
 from liftlog.messages import (
-    ERR_INVALID,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
@@ -30,7 +30,7 @@ from liftlog.messages import (
     Published,
     ReplyClient,
 )
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, OffsetRange
 
 DELETIONS_MAX = 1024
 
@@ -97,9 +97,12 @@ class Deletions:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def ask(self, client: ClientRef, offset: int, data: LogState, removed: Removed) -> bool:
-        """Whether an entry was written."""
+    def ask(self, client: ClientRef, offset: int, data: LogState, removed: Removed, counts: bool) -> bool:
+        """Whether an entry was written. `counts`: a purge is finding out what stays."""
         refusal = self._refusal(offset, data)
+        if refusal is None and counts:
+            text = "a purge is counting which messages stay; try again"
+            refusal = ErrorReply(ERR_OVERLOAD, text, True)
         if refusal is not None:
             self._ctx.mark("R21.refused")
             self._reply(client, refusal)
@@ -119,7 +122,7 @@ class Deletions:
                         self._log.leo,
                         self._journal.epoch,
                         self._ctx.wall_ms,
-                        [encode_removed([(offset, epoch)])],
+                        [encode_removed(epoch, [OffsetRange(offset, offset + 1)])],
                     )
                 ]
             )
@@ -134,19 +137,10 @@ class Deletions:
 
     def _refusal(self, offset: int, data: LogState) -> ErrorReply | None:
         """Why this leader does not take it, or not now."""
-        ctx, record = self._ctx, self._data.record
-        inherited = data.hw >= self._data.epoch_start and self._log.hw >= self._journal.epoch_start
-        if ctx.fenced:
-            return ErrorReply(ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
-        if len(record.isr) < record.min_insync:
-            text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
-            return ErrorReply(ERR_NOT_READY, text, True)
-        if not ctx.decides(("R21.inherited", inherited)):
-            text = "the new leader has not committed yet what it inherited; try again"
-            return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
-        config = data.config
-        if config is not None and config.read_only:
-            return ErrorReply(ERR_INVALID, read_only(config.name), False)
+        ctx = self._ctx
+        refusal = deciding_refusal(data, self._data, self._log, self._journal)
+        if refusal is not None:
+            return refusal
         if offset < data.log_start:
             text = f"offset {offset} is below the log's start {data.log_start}: it is gone already"
             return ErrorReply(ERR_OFFSET_RANGE, text, False)
@@ -195,13 +189,19 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions")
+    __slots__ = ("_consumers", "_deletions", "_purges")
 
     def __init__(
-        self, log: LogState, leading: LeaderState, deletions: Deletions, consumers: ConsumersLead
+        self,
+        log: LogState,
+        leading: LeaderState,
+        deletions: Deletions,
+        purges: SubjectPurges,
+        consumers: ConsumersLead,
     ) -> None:
         super().__init__(log, leading)
         self._deletions = deletions
+        self._purges = purges
         self._consumers = consumers
 
     def begin(self) -> None:
@@ -223,31 +223,35 @@ class JournalLeader(Leader):
     @property
     def settled(self) -> bool:
         """Whether nobody waits."""
-        return not len(self._deletions) and self._consumers.settled
+        return not len(self._deletions) and self._purges.purge is None and self._consumers.settled
 
     def stop(self) -> None:
         """N3: whoever waits is told to ask another one."""
-        self._end(ERR_NOT_LEADER, "the leader has changed; ask again")
+        self._end(ERR_NOT_LEADER, "the leader has changed")
 
     def forget(self, client: ClientRef) -> None:
         """What it has asked for goes on."""
         self._deletions.forget(client)
+        self._purges.forget(client)
         self._consumers.forget(client)
 
     def fence(self) -> None:
         """N2: nothing is promised without contact to the controller."""
-        self._end(ERR_NOT_READY, "this leader has lost contact to the cluster; ask again")
+        self._end(ERR_NOT_READY, "this leader has lost contact to the cluster")
 
     def _end(self, code: str, text: str) -> None:
-        self._deletions.end(code, text)
-        self._consumers.end(code, text)
+        self._deletions.end(code, f"{text}; ask again")
+        self._purges.end(code, text)
+        self._consumers.end(code, f"{text}; ask again")
 
     def hw_moved(self) -> None:
         """What is committed now is answered."""
         self._deletions.committed()
+        self._purges.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
         """Whoever has waited for too long is told."""
         self._deletions.tick()
+        self._purges.tick()
         self._consumers.tick()

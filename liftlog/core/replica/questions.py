@@ -5,11 +5,15 @@ comes, or, for an answer that must know everything acked before, of the moment w
 confirmed the leader. It waits until the index has everything below, and is answered from what the index has
 then: the answer says which offsets it is about. An index that is far behind is not waited for without end;
 the error says how far it is.
+
+Of a partition with a journal the answer leaves out what is deleted there, up to where the journal is heeded,
+which it says; it waits until that is all that was committed of the journal when the question came (R21).
 """
 
 from __future__ import annotations
 
 from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import JOBS_WAIT, LogState
 from liftlog.messages import (
     ERR_DAMAGED,
@@ -33,17 +37,27 @@ from liftlog.types import NO_OFFSET, ClientRef
 
 
 class Question:
-    """A question that waits, for the index or for storage's answer. `least`: what the answer has to know."""
+    """A question that waits, for the index or for storage's answer. `least`: what the answer has to know, and
+    `journal`, of that log. `heeds`: what it was asked with.
+    """
 
-    __slots__ = ("client", "epoch", "least", "offset", "request", "ticks_left")
+    __slots__ = ("client", "epoch", "heeds", "journal", "least", "offset", "request", "ticks_left")
 
     def __init__(
-        self, client: ClientRef, request: SubjectRequest, epoch: int, least: int, ticks_left: int
+        self,
+        client: ClientRef,
+        request: SubjectRequest,
+        epoch: int,
+        least: int,
+        journal: int,
+        ticks_left: int,
     ) -> None:
         self.client = client
         self.request = request
         self.epoch = epoch
         self.least = least
+        self.journal = journal
+        self.heeds = 0
         self.ticks_left = ticks_left
         self.offset = request.offset
         """From where on a match is still to be looked for."""
@@ -53,6 +67,10 @@ class Question:
         self.ticks_left -= 1
         return self.ticks_left <= 0
 
+    def asked_with(self, journal: int) -> None:
+        """Storage is asked, and told what is gone by the journal below there."""
+        self.heeds = journal
+
     def goes_on(self, offset: int) -> None:
         """There is no match below this offset."""
         self.offset = offset
@@ -61,13 +79,19 @@ class Question:
 class Questions:
     """Those of one replica that are not answered. Bounded by `parked_reads_max`."""
 
-    __slots__ = ("asked", "ctx", "log", "parked")
+    __slots__ = ("asked", "ctx", "log", "parked", "removed")
 
     def __init__(self, log: LogState) -> None:
         self.log = log
         self.ctx = log.ctx
         self.parked: list[Question] = []
         self.asked: dict[int, Question] = {}
+        self.removed: Removed | None = None
+        """What is in no answer, if the partition has a journal that says so."""
+
+    def heed(self, removed: Removed | None) -> None:
+        """From now on what these are is left out."""
+        self.removed = removed
 
     def ask(self, client: ClientRef, request: SubjectRequest) -> None:
         """What is committed now, as far as this copy knows, is what the answer has to know."""
@@ -77,15 +101,27 @@ class Questions:
             return
         ticks = self.ctx.ticks_of(request.wait_ms or config.request_timeout_ms)
         least = 0 if self.ctx.mutants.subjects_behind else log.settled
-        self.parked.append(Question(client, request, log.epoch, least, ticks))
+        journal = self.removed.committed if self.removed is not None else 0
+        self.parked.append(Question(client, request, log.epoch, least, journal, ticks))
         self._go_on()
+
+    def wake(self) -> None:
+        """More is known to be gone."""
+        if self.parked:
+            self._go_on()
+
+    def _heeds(self, question: Question) -> bool:
+        """R21: whether all is known to be gone that the answer is not to have."""
+        removed = self.removed
+        return removed is None or (removed.is_known and removed.folded >= question.journal)
 
     def _go_on(self) -> None:
         """Ask storage what it can answer by now; the index is to go on for the others."""
         log = self.log
         still: list[Question] = []
         for question in self.parked:
-            if log.index.has(question.least) and self.ctx.reads.has_place(log.id):
+            ready = log.index.has(question.least) and self._heeds(question)
+            if ready and self.ctx.reads.has_place(log.id):
                 self._ask_storage(question)
             else:
                 still.append(question)
@@ -99,7 +135,8 @@ class Questions:
             log.touch(JOBS_WAIT)
 
     def _ask_storage(self, question: Question) -> None:
-        request = question.request
+        request, removed = question.request, self.removed
+        question.asked_with(removed.folded if removed is not None else 0)
         number = self.ctx.new_ticket()
         self.ctx.reads.begin(self.log.id, number)
         self.asked[number] = question
@@ -112,6 +149,7 @@ class Questions:
                 pattern=request.pattern,
                 offset=question.offset,
                 limit=request.limit,
+                gone=removed.hidden(self.log.history) if removed is not None else None,
             )
         )
 
@@ -145,6 +183,7 @@ class Questions:
             messages=event.messages,
             place=event.place if question.request.what == MATCHING_SUBJECTS else NO_OFFSET,
             index=event.index,
+            journal=question.heeds,
         )
         self._reply(question.client, reply)
 

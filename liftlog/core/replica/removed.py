@@ -5,18 +5,23 @@ copies hide the same at the same HW of the journal. Nothing uncommitted is folde
 deletion back. What was folded before a start is read from the log again; until then this copy gives readers
 nothing, since it would show what it has hidden before.
 
-Bytes stay: readers get a batch without the records that are gone, followers get it as it lies there.
+Bytes stay: readers get a batch without the records that are gone, followers get it as it lies there. The
+subject index answers without them: it is given what is gone with each question (S1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.consumers.state import Consumers
-from liftlog.core.replica.entries import decode_removed
+from liftlog.core.replica.entries import Named, decode_removed
 from liftlog.core.replica.state import READY, LogState
+from liftlog.epochs import EpochHistory
 from liftlog.format import CorruptBatch, decode_records, decode_values, encode_sparse
 from liftlog.messages import LogRead, ReadLog
-from liftlog.types import Batch, LiftlogError, PartitionId
+from liftlog.offsets import OffsetSet
+from liftlog.types import NUMBER_MAX, Batch, EpochStart, LiftlogError, PartitionId
 
 SLICE_BYTES = 256 * 1024
 """So much of the journal is read at once."""
@@ -25,13 +30,27 @@ SLICE_BYTES = 256 * 1024
 class Removed:
     """Of one copy. `log`: the journal. `folded`: what lies below is heeded."""
 
-    __slots__ = ("_ctx", "_epochs", "_log", "_whole", "consumers", "folded", "problem", "request")
+    __slots__ = (
+        "_ctx",
+        "_epochs",
+        "_log",
+        "_told",
+        "_told_of",
+        "_whole",
+        "consumers",
+        "folded",
+        "problem",
+        "request",
+    )
 
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._ctx = log.ctx
-        self._epochs: dict[int, int] = {}
-        """By offset: the epoch of the record that is gone."""
+        self._epochs: dict[int, OffsetSet] = {}
+        """By epoch: the offsets of its records that are gone."""
+        self._told = OffsetSet()
+        self._told_of: tuple[int, int, EpochStart | None] | None = None
+        """What `hidden` said last, and of what."""
         self._whole = False
         self.consumers = Consumers()
         """What the same entries say of consumers (K2)."""
@@ -50,23 +69,41 @@ class Removed:
 
     def __len__(self) -> int:
         """How many messages are gone."""
-        return len(self._epochs)
+        return sum(map(len, self._epochs.values()))
+
+    @property
+    def committed(self) -> int:
+        """What is known to be committed of the journal."""
+        return self._log.hw
 
     def __contains__(self, named: tuple[int, int]) -> bool:
         """Whether the record at an offset, of an epoch, is gone."""
         offset, epoch = named
-        return self._epochs.get(offset) == epoch
+        return offset in self._epochs.get(epoch, ())
 
-    def items(self) -> dict[int, int]:
-        """What is gone: the epoch by the offset."""
-        return dict(self._epochs)
+    def named(self) -> Iterator[Named]:
+        """Each record that is gone. For tests and watchers: there may be millions."""
+        for epoch, gone in self._epochs.items():
+            for start, end in gone.runs(0, NUMBER_MAX):
+                yield from ((offset, epoch) for offset in range(start, end))
 
     def any_in(self, start: int, end: int) -> bool:
         """Whether something may be gone of offsets [start, end)."""
-        epochs = self._epochs
-        if len(epochs) < end - start:
-            return any(start <= offset < end for offset in epochs)
-        return any(offset in epochs for offset in range(start, end))
+        return any(gone.any_in(start, end) for gone in self._epochs.values())
+
+    def hidden(self, history: EpochHistory) -> OffsetSet:
+        """Offsets whose record is gone, in a log with this history. It does not change any more."""
+        entries = history.entries
+        told_of = (self.folded, len(entries), entries[-1] if entries else None)
+        if told_of != self._told_of:
+            told = OffsetSet()
+            end = NUMBER_MAX
+            for entry in reversed(entries):
+                if entry.epoch in self._epochs:
+                    told.add_all(self._epochs[entry.epoch], entry.start, end)
+                end = entry.start
+            self._told, self._told_of = told, told_of
+        return self._told
 
     def visible(self, log: PartitionId, batches: list[Batch]) -> list[Batch]:
         """The batches of the data without the records that are gone. Raises LiftlogError where one of them
@@ -75,10 +112,12 @@ class Removed:
         return [self._without(log, batch) if self._touches(batch) else batch for batch in batches]
 
     def _touches(self, batch: Batch) -> bool:
-        return bool(self._epochs) and self.any_in(batch.base_offset, batch.end_offset)
+        gone = self._epochs.get(batch.epoch)
+        return gone is not None and gone.any_in(batch.base_offset, batch.end_offset)
 
     def _without(self, log: PartitionId, batch: Batch) -> Batch:
-        kept = [record for record in decode_records(batch) if (record.offset, batch.epoch) not in self]
+        gone = self._epochs[batch.epoch]
+        kept = [record for record in decode_records(batch) if record.offset not in gone]
         return encode_sparse(log, batch.epoch, batch.base_offset, batch.end_offset, kept)
 
     # -- folding ----------------------------------------------------------------------------------
@@ -87,6 +126,7 @@ class Removed:
         """The log was opened, or what was known to be committed of it was cut: fold it from its beginning."""
         self._epochs.clear()
         self.consumers.clear()
+        self._told_of = None
         self.problem = ""
         self._whole = self._ctx.mutants.removed_read_to_nothing
         self.request = 0
@@ -94,8 +134,10 @@ class Removed:
 
     def forget_below(self, offset: int) -> None:
         """The data begin here now."""
-        for gone in [gone for gone in self._epochs if gone < offset]:
-            del self._epochs[gone]
+        for epoch in list(self._epochs):
+            self._epochs[epoch].forget_below(offset)
+            if not self._epochs[epoch]:
+                del self._epochs[epoch]
 
     def follow(self, anew: bool = False) -> bool:
         """Fold what is committed, from memory, or have storage read it. Whether something has changed."""
@@ -142,13 +184,20 @@ class Removed:
             try:
                 entries = decode_values(batch)[self.folded - batch.base_offset : end - batch.base_offset]
                 for entry in entries:
-                    if is_consumers(entry):
-                        self.consumers.take(self.folded, entry)
-                    else:
-                        self._epochs.update(decode_removed(entry))
+                    self._heed(entry)
                     self.folded += 1
             except (CorruptBatch, LiftlogError) as error:
                 self._ctx.mark("R21.unreadable")
                 self.problem = f"offset {self.folded} of the journal cannot be heeded: {error}"
                 return
             self.folded = end
+
+    def _heed(self, entry: bytes) -> None:
+        """The entry at `folded`. Raises LiftlogError."""
+        if is_consumers(entry):
+            self.consumers.take(self.folded, entry)
+            return
+        removed = decode_removed(entry)
+        gone = self._epochs.setdefault(removed.epoch, OffsetSet())
+        for start, stop in removed.runs:
+            gone.add(start, stop)

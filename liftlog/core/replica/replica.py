@@ -21,7 +21,7 @@ from liftlog.core.replica.reader import Readers
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.repair import Repairs
 from liftlog.core.replica.role_state import Following
-from liftlog.core.replica.roles import LeaderRoles, leader_roles
+from liftlog.core.replica.roles import LeaderRoles, hear_folded, hear_subjects, leader_roles
 from liftlog.core.replica.serving import range_refusal, refuse
 from liftlog.core.replica.state import (
     COMMITTED_CUT,
@@ -42,7 +42,7 @@ from liftlog.messages import (
     FETCH_UNKNOWN,
     Compacted,
     ConsumerRequest,
-    DeleteMessageRequest,
+    Deleting,
     Fetch,
     FetchProgress,
     FetchReply,
@@ -101,6 +101,7 @@ class Replica(LogView):
         """This partition has a journal: neither log acts without the other, and readers heed it."""
         self.journal = journal
         self.readers.heed(journal.removed)
+        self.questions.heed(journal.removed)
 
     def _both(self) -> list[Replica]:
         """The data, and the journal if there is one; the data come first."""
@@ -118,6 +119,7 @@ class Replica(LogView):
         """Of a journal: more of it is committed, or known again. Readers may wait for that."""
         if self.removed is not None and self.data is not None and self.removed.follow(anew):
             self.data.readers.wake()
+            self.data.questions.wake()
 
     def _supply(self, read: LogRead | None = None) -> None:
         """Of the data: consumers may wait for what is committed now, or for what storage has read."""
@@ -408,14 +410,9 @@ class Replica(LogView):
     @entry
     def on_subjects(self, event: SubjectsTold | SubjectsFolded) -> None:
         """What storage says to a question about subjects (S1)."""
-        if event.request in self.questions.asked:
-            if isinstance(event, SubjectsTold):
-                self.questions.told(event)
-            else:
-                self.questions.behind(event)
-        elif self.roles is not None and isinstance(event, SubjectsFolded):
-            self.roles.leader.lasts.behind(event)
-        self._settle()
+        hear_subjects(event, self.questions, self.roles, self.journal.roles if self.journal else None)
+        for one in self._both():
+            one._settle()
 
     @entry
     def on_lasts(self, event: LastsTold) -> None:
@@ -443,9 +440,8 @@ class Replica(LogView):
             case SubjectsFolded():
                 if self.upkeep.folded(event):
                     self.repairs.note(event.damage)
-                    self.questions.folded(event)
-                    if self.roles is not None:
-                        self.roles.leader.wait_no_more(self.roles.leader.lasts.folded(event))
+                    journal = self.journal.roles if self.journal else None
+                    hear_folded(event, self.questions, self.roles, journal)
         self._settle()
         self.upkeep.next()
         self._settle()
@@ -581,15 +577,16 @@ class Replica(LogView):
             self.roles.purges.check()
 
     @entry
-    def write(self, client: ClientRef, request: DeleteMessageRequest | ConsumerRequest) -> None:
+    def write(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
         """R21, K1-K7: this leader answers by the journal, and writes into it."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
-            if isinstance(request, DeleteMessageRequest):
+            if isinstance(request, Deleting):
                 journal.roles.delete(client, request, self.log, journal.removed)
             else:
                 journal.roles.consume(client, request)
-            journal._settle()
+            for one in self._both():
+                one._settle()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""

@@ -10,16 +10,25 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.purge import Purges
+from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
-from liftlog.messages import ConsumerRequest, DeleteMessageRequest, LogRead
+from liftlog.core.replica.subjectpurge import SubjectPurges
+from liftlog.messages import (
+    ConsumerRequest,
+    Deleting,
+    LogRead,
+    PurgeSubjectsRequest,
+    SubjectsFolded,
+    SubjectsTold,
+)
 from liftlog.types import ClientRef
 
 
 class LeaderRoles(NamedTuple):
-    """See the module. `deletions`, `consumers`: of a journal only."""
+    """See the module. `deletions`, `subject_purges`, `consumers`: of a journal only."""
 
     state: LeaderState
     leader: Leader
@@ -27,16 +36,31 @@ class LeaderRoles(NamedTuple):
     serving: Serving
     purges: Purges
     deletions: Deletions | None = None
+    subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
 
     def delete(
-        self, client: ClientRef, request: DeleteMessageRequest, data: LogState, removed: Removed | None
+        self,
+        client: ClientRef,
+        request: Deleting,
+        data: LogState,
+        removed: Removed | None,
     ) -> None:
-        """R21: of a journal: write that a message of the data is gone, which `removed` are already."""
-        if self.deletions is None or removed is None:
+        """R21: of a journal: write that messages of the data are gone, which `removed` are already."""
+        if self.deletions is None or self.subject_purges is None or removed is None:
             return
-        if self.deletions.ask(client, request.offset, data, removed):
+        if isinstance(request, PurgeSubjectsRequest):
+            self.subject_purges.ask(client, request, data, removed)
+        elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.serving.leo_moved()
+
+    def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
+        """Of a journal: whether storage's answer was for a purge by subjects."""
+        if self.subject_purges is None or event.request != self.subject_purges.asked:
+            return False
+        if self.subject_purges.told(event):
+            self.serving.leo_moved()
+        return True
 
     def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
         """K1-K7: of a journal: somebody asks about a consumer."""
@@ -53,6 +77,35 @@ class LeaderRoles(NamedTuple):
             self.consumers.on_read(read)
 
 
+def hear_subjects(
+    event: SubjectsTold | SubjectsFolded,
+    questions: Questions,
+    roles: LeaderRoles | None,
+    journal: LeaderRoles | None,
+) -> None:
+    """What storage says to a question about subjects, to whoever has asked (S1)."""
+    if event.request in questions.asked:
+        if isinstance(event, SubjectsTold):
+            questions.told(event)
+        else:
+            questions.behind(event)
+    elif journal is not None and journal.index_told(event):
+        return
+    elif roles is not None and isinstance(event, SubjectsFolded):
+        roles.leader.lasts.behind(event)
+
+
+def hear_folded(
+    event: SubjectsFolded, questions: Questions, roles: LeaderRoles | None, journal: LeaderRoles | None
+) -> None:
+    """Storage has gone on with the subject index, or says why it cannot: who waits for it."""
+    questions.folded(event)
+    if roles is not None:
+        roles.leader.wait_no_more(roles.leader.lasts.folded(event))
+    if journal is not None and journal.subject_purges is not None:
+        journal.subject_purges.folded(event)
+
+
 def leader_roles(
     log: LogState, record: PartitionState, office: LeaderRoles | None, removed: Removed | None
 ) -> LeaderRoles:
@@ -64,6 +117,9 @@ def leader_roles(
     deletions = Deletions(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
     consumers.tell(serving.leo_moved)
-    leader = JournalLeader(log, state, deletions, consumers)
+    subject_purges = SubjectPurges(log, state, office.state)
+    leader = JournalLeader(log, state, deletions, subject_purges, consumers)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges, deletions=deletions, consumers=consumers)
+    return LeaderRoles(state, leader, keeper, serving, purges)._replace(
+        deletions=deletions, subject_purges=subject_purges, consumers=consumers
+    )

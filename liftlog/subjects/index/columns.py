@@ -271,6 +271,19 @@ class ColumnIndex:
                 return int(found[-1])
         return None
 
+    def runs(self, pattern: str, at: int, until: int) -> list[Run]:
+        selection = self._selected(pattern)
+        low, high = max(at, self._first), min(until, self._next)
+        if selection is None or low >= high:
+            return []
+        numbers = self._numbers(selection, low, high)
+        hits = [self._chunks.hits(number, selection, low, high) for number in numbers]
+        offsets = np.concatenate(hits) if hits else np.empty(0, np.int64)
+        breaks = np.flatnonzero(np.diff(offsets) != 1)
+        firsts = offsets[np.concatenate(([0], breaks + 1))] if len(offsets) else offsets
+        ends = offsets[np.concatenate((breaks, [-1]))] + 1 if len(offsets) else offsets
+        return list(zip(firsts.tolist(), ends.tolist(), strict=True))
+
     def count_from(self, pattern: str, at: int) -> int:
         selection = self._selected(pattern)
         low = max(at, self._first)

@@ -103,6 +103,12 @@ class SubjectIndex(Protocol):
         """The greatest offset below `below` whose subject a filter matches."""
         ...
 
+    def runs(self, pattern: str, at: int, until: int) -> list[Run]:
+        """The offsets at `at` or above, and below `until`, whose subject a filter matches: those without a
+        gap together, in rising order.
+        """
+        ...
+
     def count_from(self, pattern: str, at: int) -> int:
         """How many messages at `at` or above have a subject that a filter matches."""
         ...

@@ -91,6 +91,16 @@ class PlainIndex:
         end = self._next if below is None else below
         return max((offset for offset in self._matches(pattern) if offset < end), default=None)
 
+    def runs(self, pattern: str, at: int, until: int) -> list[Run]:
+        found: list[Run] = []
+        for offset in self._matches(pattern):
+            if at <= offset < until:
+                if found and found[-1][1] == offset:
+                    found[-1] = (found[-1][0], offset + 1)
+                else:
+                    found.append((offset, offset + 1))
+        return found
+
     def count_from(self, pattern: str, at: int) -> int:
         return sum(offset >= at for offset in self._matches(pattern))
 

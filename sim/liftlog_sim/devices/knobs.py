@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from liftlog.messages import CompactLog, FoldSubjects, StorageJob
+from liftlog.messages import CompactLog, FoldSubjects, ReadLog, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
 from liftlog_sim.devices.bus import BusOptions
@@ -112,10 +112,15 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of administrative requests that purge a partition."""
     delete_share: float = 0.0
     """Share of the other ones that delete messages, where streams have a journal (R21)."""
+    purge_subjects_share: float = 0.0
+    """Share of these that purge by subject."""
     ask_subjects_us: int = 0
     """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""
     fold_bytes: int = 0
     """How much one slice enters into a subject index; 0 = what the node asks for."""
+    journal_bytes: int = 0
+    """How much of a journal one read gives, so that a copy that starts takes its time to read which messages
+    are gone (R21); 0 = what the node asks for."""
     admin_interval_us: int = 8 * SECOND
     inspect_interval_us: int = 2 * SECOND
     """How often somebody asks what streams there are; 0 = never."""
@@ -211,6 +216,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(job, policy=policy, max_bytes=most)
         if isinstance(job, FoldSubjects) and self.fold_bytes:
             return msgspec.structs.replace(job, max_bytes=self.fold_bytes)
+        if isinstance(job, ReadLog) and job.log.is_journal and self.journal_bytes:
+            return msgspec.structs.replace(job, max_bytes=self.journal_bytes)
         return job
 
     def peer_address(self, node: int) -> str:

@@ -59,6 +59,8 @@ class StorageTimes(msgspec.Struct, frozen=True):
     stall: float = 0.0
     """Probability that a group's sync takes up to `stall_max_us` longer."""
     stall_max_us: int = 0
+    journal_read_us: int = 0
+    """How much longer the write phase takes of a group that has to read a journal."""
 
 
 class SimStorageRunner:
@@ -115,7 +117,7 @@ class SimStorageRunner:
         self._queue.append(job if self._tune is None else self._tune(job))
         if not self._busy:
             self._busy = True
-            self._kernel.after(self._times.write_us * self.slowness, self._write)
+            self._kernel.after(self._write_us(), self._write)
 
     def detach(self) -> None:
         """The process died: nothing more is carried out, nothing is reported."""
@@ -202,6 +204,13 @@ class SimStorageRunner:
 
     def _next_group(self) -> None:
         if self._queue:
-            self._kernel.after(self._times.write_us * self.slowness, self._write)
+            self._kernel.after(self._write_us(), self._write)
         else:
             self._busy = False
+
+    def _write_us(self) -> int:
+        times = self._times
+        cold = times.journal_read_us and any(
+            isinstance(job, ReadLog) and job.log.is_journal for job in self._queue
+        )
+        return times.write_us * self.slowness + (times.journal_read_us if cold else 0)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog.offsets import OffsetSet
 from liftlog.types import LiftlogError
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
@@ -117,7 +118,14 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that took a message which a broken peer or the wire had altered, or a stranger had sent."""
 
 
-_encode = msgspec.json.Encoder().encode
+def _in_words(value: object) -> str:
+    """What is told of a set of offsets in a step: there may be millions."""
+    if isinstance(value, OffsetSet):
+        return str(value)
+    raise NotImplementedError(f"{type(value)} in a bundle")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_in_words).encode
 _decode = msgspec.json.Decoder(Bundle).decode
 
 

@@ -46,6 +46,11 @@ RULES: dict[str, tuple[str, str]] = {
         "R21",
         "Whoever has seen so much of the journal does not get a message that was deleted in it.",
     ),
+    "NothingElseGone": (
+        "R21",
+        "It is written by a leader that knows as committed all that both logs had when it was elected, and names only what is committed",  # noqa: E501
+    ),
+    "PurgeTakesAll": ("R21", "A *purge by subject* deletes what a filter matches below an offset that the client names, but for the newest so many."),  # noqa: E501
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -45,6 +45,8 @@ _EMPHASIS = {
     "RefusedTruly": "stores",
     "SameVisible": "answers",
     "DeletedStaysDeleted": "answers",
+    "NothingElseGone": "stores",
+    "PurgeTakesAll": "answers",
     "StoredOnce": "stores",
     "TimesInOrder": "stores",
     "AnsweredWithFirst": "acknowledges",

@@ -1,4 +1,4 @@
-"""Worlds in which messages are deleted one by one, so that partitions have a journal (R21, ADR 0062)."""
+"""Worlds in which messages are deleted, also by subject: partitions have a journal (R21, ADR 0062)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ def removals(draws: Draws) -> Knobs:
     """
     streams = tuple(
         msgspec.structs.replace(
-            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2), removal=True
+            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2),
+            removal=True,
+            subject=f"s{number}.in.*",
         )
         for number in range(draws.choice((1, 1, 2)))
     )
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         nodes=draws.choice((3, 3, 4)),
         streams=streams,
@@ -39,6 +41,14 @@ def removals(draws: Draws) -> Knobs:
         front_again=0.1,
         purge_share=draws.choice((0.0, 0.2)),
         delete_share=0.9,
+        purge_subjects_share=draws.part("purges").choice((0.0, 0.2, 0.4)),
+        ask_subjects_us=draws.part("questions").choice((200, 500, 1500)) * MILLISECOND,
+        journal_bytes=draws.part("journal").choice((0, 1, 1, 300)),
+        fold_bytes=draws.part("folds").choice((0, 300, 1000)),
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
     )
+    # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
+    read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
+    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
+    return msgspec.structs.replace(knobs, storage_times=times)

@@ -55,7 +55,9 @@ class Account:
         """Of a partition with a journal."""
         found = self._deletions.get(partition)
         if found is None:
-            found = self._deletions[partition] = DeletionTruth(self.truth(partition.journal))
+            found = self._deletions[partition] = DeletionTruth(
+                self.truth(partition), self.truth(partition.journal)
+            )
         return found
 
     def hides(self, node: int, run: int, replica: Replica | None) -> None:

@@ -9,6 +9,8 @@
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
     SameVisible          a copy hides exactly what the committed journal names, as far as it heeds it (R21)
     DeletedStaysDeleted  a reader gets nothing that was deleted by what it has seen of the journal (R3, R21)
+    NothingElseGone      entries name committed records only that a client wanted to go (R21)
+    PurgeTakesAll        when a purge by subject is answered, no more is left than it had to leave (R21)
     StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6); nor is
                          there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
@@ -90,6 +92,8 @@ STEP_INVARIANTS = (
     "NoSilentGap",
     "SameVisible",
     "DeletedStaysDeleted",
+    "NothingElseGone",
+    "PurgeTakesAll",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",

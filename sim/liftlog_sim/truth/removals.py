@@ -5,16 +5,19 @@
     DeletedStaysDeleted  no answer holds a message that an entry names which the asker had seen, or been told
                          of, or which the answer says to be heeded; every message that is missing is named by
                          a committed entry
+    NothingElseGone, PurgeTakesAll    see `truth/asked.py`
 """
 
 from __future__ import annotations
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, decode_removed
+from liftlog.core.replica.entries import Named, RemovedRuns, decode_removed
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
+from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.types import Batch, PartitionId
+from liftlog_sim.truth.asked import AskedDeletions, left_of
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 
 
@@ -25,12 +28,14 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 
 
 class DeletionTruth:
-    """Of one partition. `journal`: the truth about that log."""
+    """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go."""
 
-    __slots__ = ("_judged", "_named", "_taken", "journal", "told")
+    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "told")
 
-    def __init__(self, journal: PartitionTruth) -> None:
+    def __init__(self, data: PartitionTruth, journal: PartitionTruth) -> None:
+        self.data = data
         self.journal = journal
+        self.asked = AskedDeletions()
         self.told = 0
         """The greatest journal offset that somebody was told with a deletion."""
         self._named: dict[Named, int] = {}
@@ -43,11 +48,37 @@ class DeletionTruth:
         committed = self.journal.contents.committed
         for offset in range(self._taken, len(committed)):
             record = committed[offset]
+            self._taken = offset + 1
             entry = record.value or b"" if record is not None else b""
-            for named in () if record is None or is_consumers(entry) else decode_removed(entry):
-                self._named.setdefault(named, offset + 1)
-        self._taken = len(committed)
+            if record is not None and not is_consumers(entry):
+                self._take(decode_removed(entry), offset + 1)
         return self._named
+
+    def _take(self, entry: RemovedRuns, end: int) -> None:
+        """An entry is committed. NothingElseGone."""
+        for named in entry.named():
+            if named in self._named:
+                continue
+            self.journal.checks["NothingElseGone"] += 1
+            problem = self.asked.unasked(named[0], self.data, self._named)
+            if not problem and epoch_at(self.data.history, named[0]) != entry.epoch:
+                problem = f"offset {named[0]} of epoch {entry.epoch}, where no such record is committed"
+            if problem:
+                text = f"partition {self.data.id}: the entry below journal offset {end} names {problem}"
+                raise Violation("NothingElseGone", text)
+            self._named[named] = end
+
+    def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
+        """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""
+        self.journal.checks["PurgeTakesAll"] += 1
+        left = left_of(request, start, reply.journal, self.data, self.named())
+        if len(left) > request.keep or reply.journal > self.journal.hw or request.below > self.data.hw:
+            raise Violation(
+                "PurgeTakesAll",
+                f"partition {self.data.id}: what matches {request.pattern!r} below {request.below} is said "
+                f"to be gone but for {request.keep}, by the journal below {reply.journal} of "
+                f"{self.journal.hw}; left are {left}",
+            )
 
     def same_visible(self, node: int, run: int, data: Replica, journal: Replica) -> None:
         """What a copy hides was looked at. SameVisible."""
@@ -59,7 +90,7 @@ class DeletionTruth:
         self._judged[place] = now
         self.journal.checks["SameVisible"] += 1
         start = data.log_start
-        hidden = {named for named in removed.items().items() if named[0] >= start}
+        hidden = {named for named in removed.named() if named[0] >= start}
         meant = {one for one, end in self.named().items() if end <= removed.folded and one[0] >= start}
         if removed.folded > self.journal.hw or hidden != meant:
             raise Violation(

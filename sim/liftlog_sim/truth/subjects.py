@@ -3,12 +3,13 @@
 An answer names the offsets [log start, HW) that it is about. They must be committed, and what it says of them
 must be so: to the message, or, where the stream is compacted, but for messages that compaction may have taken
 from the copy that was asked. Who asked for an answer that knows everything must be told of all that had been
-acknowledged when it asked, and of nothing that a purge had removed.
+acknowledged when it asked, and of nothing that a purge had removed. What the answer says to be deleted by the
+journal that it heeds is in none (R21).
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, SubjectReply, SubjectRequest
@@ -27,14 +28,21 @@ class AskedMoment(NamedTuple):
     come to it since than what was committed."""
     end: int = 0
     """Up to where that was looked at: what was committed then."""
+    journal: int = 0
+    """Deletions were answered then of so much of the journal."""
 
 
 class SubjectJudge:
-    """Answers of one partition. `compact`: whether the copy may lack what compaction takes."""
+    """Answers of one partition. `compact`: whether the copy may lack what compaction takes. `named`: what is
+    deleted, each record by the journal below which offset.
+    """
 
-    __slots__ = ("_compact", "_contents", "_hw")
+    __slots__ = ("_compact", "_contents", "_hw", "_named")
 
-    def __init__(self, contents: Contents, hw: int, compact: bool) -> None:
+    def __init__(
+        self, contents: Contents, hw: int, compact: bool, named: Mapping[tuple[int, int], int]
+    ) -> None:
+        self._named = named
         self._contents = contents
         self._hw = hw
         self._compact = compact
@@ -48,12 +56,15 @@ class SubjectJudge:
             return f"knows offsets below {end}, and {asked.acked_end} had been acknowledged before"
         if not request.known and start < asked.purged:
             return f"begins at {start}, and everything below {asked.purged} was purged before"
+        if not request.known and reply.journal < asked.journal:
+            return f"heeds the journal below {reply.journal}, and {asked.journal} had been told of before"
+        deleted = {offset for (offset, _), by in self._named.items() if by <= reply.journal}
         tokens = pattern_tokens(request.pattern)
         matching: dict[int, bytes] = {}
         for offset in range(start, end):
             record = self._contents.committed[offset]
             gone = asked.had is not None and offset < asked.end and offset not in asked.had
-            if record is None or gone:
+            if record is None or gone or offset in deleted:
                 continue
             if tokens_match(tokens, record.subject.decode().split(".")):
                 matching[offset] = record.subject

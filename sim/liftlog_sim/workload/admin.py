@@ -16,12 +16,14 @@ from liftlog.messages import (
     ErrorReply,
     MessageDeleted,
     PurgeRequest,
+    PurgeSubjectsRequest,
     RaiseLevelRequest,
     RebalanceRequest,
     RemoveNodeRequest,
     RetireNodeRequest,
     SetVoterRequest,
     StreamInfoRequest,
+    SubjectsPurged,
     TransferControllerRequest,
 )
 from liftlog.types import PartitionId, StreamConfig
@@ -32,7 +34,7 @@ from liftlog_sim.kernel import SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.rival import Rival
-from liftlog_sim.workload.targets import Target
+from liftlog_sim.workload.targets import WORDS, Target
 
 EXTRA_STREAMS = ("extra-0", "extra-1", "extra-2")
 REQUEST_TIMEOUT_US = 4 * SECOND
@@ -157,6 +159,10 @@ class Admin:
         somebody = self._shared.any_node(draws)
         leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
 
+        if draws.part("purges").random() < self._cluster.knobs.purge_subjects_share:
+            self._purge_subjects(target, turn, leader)
+            return
+
         def answered(reply: object) -> None:
             if isinstance(reply, MessageDeleted):
                 self._account.count("deletions")
@@ -168,8 +174,37 @@ class Admin:
             if draws.random() < 0.6:
                 offset = max(0, truth.hw - draws.randrange(8))
             request = DeleteMessageRequest(partition, offset)
+            deletions.asked.offsets.add(offset)
             name = f"{turn.name}/{number}"
             self._shared.hub.request(name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
+
+    def _purge_subjects(self, target: Target, turn: Turn, leader: int) -> None:
+        """Purge by subject, of what is committed, or of a little more, and mostly keep some."""
+        partition, draws = target.partition, turn.draws.part("purge")
+        truth, deletions = self._account.truth(partition), self._account.deletions(partition)
+        below = max(0, truth.hw - draws.randrange(20)) if draws.random() < 0.5 else truth.hw
+        below += draws.choice((0, 0, 0, 1, 2))
+        pattern = target.subject_with(draws.choice(WORDS)).decode()
+        if draws.random() < 0.3:
+            pattern = draws.choice((">", target.pattern))
+        request = PurgeSubjectsRequest(partition, pattern, below, draws.choice((0, 1, 2, 5, 20)))
+        deletions.named()
+        deletions.asked.purge(request, deletions.journal.hw)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, SubjectsPurged):
+                self._account.count("purges by subject")
+                deletions.told = max(deletions.told, reply.journal)
+                starts = self._account.log_starts.items()
+                start = max((at for (_, log), at in starts if log == partition), default=0)
+                try:
+                    deletions.purged(request, reply, start)
+                except Violation as violation:
+                    self._account.fail(violation)
+            elif isinstance(reply, ErrorReply):
+                self._account.count(f"purges by subject told {reply.code}")
+
+        self._shared.hub.request(turn.name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
 
     def _deleted(self, target: Target, reply: MessageDeleted) -> None:
         """A leader says that a message is gone."""

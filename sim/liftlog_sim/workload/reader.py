@@ -117,8 +117,9 @@ class Reader:
         self._poll(target, progress, turn)
 
     def _begin_again(self, target: Target) -> None:
-        """From the front; in the history it is another consumer from now on."""
+        """From the front; in the history it is another consumer from now on, and has heard of no deletion."""
         self._progress.pop(target.partition, None)
+        self._seen_journal.pop(target.partition, None)
         self._process += CONSUMER_STRIDE
 
     def _truth(self, target: Target) -> PartitionTruth:

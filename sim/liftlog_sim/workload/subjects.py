@@ -59,7 +59,9 @@ class SubjectAsker:
         leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else 0
         to_leader = leader and turn.draws.random() < (0.3 if request.known else 0.9)
         node = leader if to_leader else self._shared.any_node(turn.draws)
-        asked = AskedMoment(truth.acked_end, truth.purged)
+        deletions = self._account.deletions(target.partition) if target.config.has_journal else None
+        told = deletions.told if deletions is not None else 0
+        asked = AskedMoment(truth.acked_end, truth.purged, journal=told)
         if target.config.compact and not request.known:
             asked = self._with_copy(asked, target, node, truth.hw)
         mended = self._mended(node)
@@ -68,7 +70,8 @@ class SubjectAsker:
             if isinstance(reply, SubjectReply):
                 self._account.checks.counts["SubjectAnswersTrue"] += 1
                 self._account.count("answers about subjects")
-                judge = SubjectJudge(truth.contents, truth.hw, target.config.compact)
+                named = deletions.named() if deletions is not None else {}
+                judge = SubjectJudge(truth.contents, truth.hw, target.config.compact, named)
                 same = self._mended(node) == mended
                 problem = judge.problem(request, reply, asked if same else asked._replace(had=None))
                 if problem:
