@@ -52,6 +52,10 @@ class Removed:
         """Whether everything is heeded that was known to be committed when the log was opened."""
         return self._whole
 
+    def __len__(self) -> int:
+        """How many messages are gone."""
+        return sum(len(gone) for gone in self._epochs.values())
+
     @property
     def committed(self) -> int:
         """What is known to be committed of the journal."""
