@@ -18,6 +18,8 @@ PENDING_MAX = 65_536
 """Messages of one consumer that may wait for an ack."""
 PULL_MAX = 1000
 """Messages in one answer."""
+SETTLE_MAX = 10_000
+"""Messages that one request may name."""
 RUNS_MAX = 2000
 """Runs of offsets in one request, and in one answer."""
 DELIVER_ALL = "all"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liftlog.client.consuming import _requests
 from liftlog.core.consumers.entries import (
     ACKED,
     ConsumerDeleted,
@@ -20,12 +21,15 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     encode_entry,
 )
+from liftlog.core.consumers.flight import HEAP_MIN, Flight
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs, runs_of, spread
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
 from liftlog.messages import (
     PENDING_MAX,
+    RUNS_MAX,
+    SETTLE_MAX,
     ConsumerConfig,
     ConsumersReply,
     ConsumersRequest,
@@ -255,6 +259,30 @@ def test_k1_the_number_of_a_deleted_consumer_means_nothing_and_is_not_used_again
     assert len(given_to(pull(world, partition, second))) == 3
 
 
+def test_k1_nobody_is_told_of_a_deletion_that_is_not_committed() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    pull(world, partition, number)
+    leader = world.leader(partition)
+    others = [node for node in world.nodes if node != leader]
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=30_000))
+    world.run(0.1)
+    for node in others:
+        world.hold_storage(node)
+    asked = [world.ask(leader, DeleteConsumerRequest(partition, "c")) for _ in range(2)]
+    world.run(0.2)
+    reply = world.answer(leader, SettleRequest(partition, number, "ack", [(0, 1)]))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    reply = world.answer(leader, CreateConsumerRequest(partition, "c", NO_LOSS))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    assert not any(one in world.replies for one in [*asked, waits])
+    for node in others:
+        world.release_storage(node)
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    assert all(isinstance(world.replies[one], DoneReply) for one in asked)
+    assert world.replies[waits].code == "not-found"
+
+
 def test_k3_a_repeated_ack_waits_for_the_entry_of_the_first() -> None:
     world, partition = ready()
     number = made(world, partition)
@@ -401,6 +429,29 @@ def test_the_consumers_of_a_partition_are_bounded() -> None:
         made(world, partition, small, f"small{number}")
     refused = asks(world, partition, CreateConsumerRequest(partition, "one-more", small))
     assert (refused.code, refused.retryable) == ("invalid", False)
+
+
+def test_a_request_may_not_name_more_than_a_step_can_look_at() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    request = SettleRequest(partition, number, "ack", [(0, SETTLE_MAX), (SETTLE_MAX, 1)])
+    reply = asks(world, partition, request)
+    assert "send several" in reply.description and not reply.retryable
+    runs = _requests([*range(0, 5000, 2), *range(5000, 30_000)])
+    assert all(len(each) <= RUNS_MAX for each in runs)
+    assert all(sum(length for _, length in each) <= SETTLE_MAX for each in runs)
+    assert sum(length for each in runs for _, length in each) == 27_500
+
+
+def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
+    consumer = Consumer(1, Created("a", NO_LOSS, 0, []))
+    consumer.delivered(Delivered(1, 3, [], [(0, 3, 1)]))
+    flight = Flight(consumer, 5)
+    for tick in range(10_000):
+        flight.set_deadline(1, 100_000 - tick)
+    assert len(flight.heap) <= HEAP_MIN + 1
+    assert flight.lapse(90_000) == [0, 2]
+    assert flight.lapse(90_001) == [1]
 
 
 def test_a_stream_without_a_journal_has_no_consumers() -> None:

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from liftlog.core.consumers.state import Consumer
 from liftlog.messages import PullRequest
 from liftlog.types import ClientRef
+
+HEAP_MIN = 1024
+"""Entries of a heap that are not worth looking at."""
 
 
 class WaitingPull(NamedTuple):
@@ -64,6 +67,10 @@ class Flight:
         self.lapsed.pop(offset, None)
         self.deadlines[offset] = tick
         heappush(self.heap, (tick, offset))
+        if len(self.heap) > HEAP_MIN and len(self.heap) > 2 * len(self.deadlines):
+            # Who says "in progress" again and again leaves nothing behind.
+            self.heap = [(tick, offset) for offset, tick in self.deadlines.items()]
+            heapify(self.heap)
 
     def settle(self, offsets: Iterable[int], end: int) -> None:
         """An entry that ends there says that these are done."""

@@ -47,7 +47,7 @@ from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_TIMEOUT,
     NAK,
-    PENDING_MAX,
+    SETTLE_MAX,
     SETTLES,
     TERM,
     ClientReply,
@@ -288,10 +288,23 @@ class ConsumersLead:
         end = self._dropping.get(consumer.number)
         if end is None:
             end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
-            flight = self._flights.pop(consumer.number, None)
-            for pull in flight.pulls if flight is not None else ():
-                self._reply(pull.client, self._no_consumer(f"consumer {name!r} was deleted"))
         self._await(client, end, DoneReply(f"deleted consumer {name}"))
+
+    def _dropped(self, number: int) -> None:
+        """Its deletion is committed."""
+        flight = self._flights.pop(number, None)
+        for pull in flight.pulls if flight is not None else ():
+            self._reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
+
+    def _unknown_number(self, client: ClientRef, number: int) -> None:
+        """K1: whoever names it means one that is no more, or is to be no more."""
+        if number in self._dropping:
+            text = f"consumer {number} of this partition is being deleted; try again"
+            self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
+        self._ctx.mark("K1.number")
+        text = f"no consumer of this partition has number {number}: it was deleted"
+        self._reply(client, self._no_consumer(text))
 
     def _no_consumer(self, text: str) -> ErrorReply:
         self._ctx.mark("K1.unknown")
@@ -334,16 +347,14 @@ class ConsumersLead:
     def _settle(self, client: ClientRef, request: SettleRequest) -> None:
         flight = self._flight(request.consumer)
         if flight is None:
-            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
-            self._ctx.mark("K1.number")
-            self._reply(client, self._no_consumer(text))
+            self._unknown_number(client, request.consumer)
             return
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
-        if sum(length for _, length in request.runs) > PENDING_MAX:
-            text = f"one request may name {PENDING_MAX} messages: send several"
+        if sum(length for _, length in request.runs) > SETTLE_MAX:
+            text = f"one request may name {SETTLE_MAX} messages: send several"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         offsets = sorted(dict.fromkeys(spread(request.runs)))
@@ -384,9 +395,7 @@ class ConsumersLead:
     def _pull(self, client: ClientRef, request: PullRequest) -> None:
         flight = self._flight(request.consumer)
         if flight is None:
-            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
-            self._ctx.mark("K1.number")
-            self._reply(client, self._no_consumer(text))
+            self._unknown_number(client, request.consumer)
             return
         if sum(len(each.pulls) for each in self._flights.values()) >= PULLS_MAX:
             self._reply(client, ErrorReply(ERR_OVERLOAD, "too many pulls wait here; try again", True))
@@ -404,6 +413,8 @@ class ConsumersLead:
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
+        if flight.consumer.number in self._dropping:
+            return
         while flight.pulls and not flight.reading and self._carried < CARRIED_MAX:
             self._take_lapsed(flight)
             if flight.lapsed:
@@ -413,7 +424,7 @@ class ConsumersLead:
             else:
                 return
             data = self._data
-            max_bytes = min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX)
+            max_bytes = max(1, min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX))
             batches = data.cached(start, data.hw, max_bytes)
             if not batches:
                 if self._ctx.reads.has_place(data.id):
@@ -426,7 +437,7 @@ class ConsumersLead:
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
-        for flight in self._flights.values():
+        for number, flight in self._flights.items():
             if flight.reading == event.request:
                 start = flight.start
                 flight.reads(0)
@@ -435,7 +446,7 @@ class ConsumersLead:
                     for pull in flight.pulls:
                         self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
                     flight.pulls.clear()
-                elif not batches or not flight.pulls or not self._serves():
+                elif not batches or not flight.pulls or number in self._dropping or not self._serves():
                     break
                 elif self._deliver(flight, start, batches):
                     self._serve(flight)
@@ -557,7 +568,9 @@ class ConsumersLead:
         for flight in self._flights.values():
             flight.folded(folded)
         self._creating = {name: one for name, one in self._creating.items() if one[1] > folded}
-        self._dropping = {number: end for number, end in self._dropping.items() if end > folded}
+        for number in [number for number, end in self._dropping.items() if end <= folded]:
+            del self._dropping[number]
+            self._dropped(number)
         while self._answers and self._answers[0].end <= folded:
             waiting = self._answers.popleft()
             self._carried -= isinstance(waiting.reply, PullReply)
