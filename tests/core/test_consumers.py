@@ -38,13 +38,14 @@ from liftlog.messages import (
     DeleteMessageRequest,
     DoneReply,
     ErrorReply,
+    Published,
     PullReply,
     PullRequest,
     PurgeRequest,
     SettledReply,
     SettleRequest,
 )
-from liftlog.types import EpochStart, PartitionId
+from liftlog.types import EpochStart, Message, PartitionId
 from tests.core.node_harness import World
 
 NO_LOSS = ConsumerConfig(ack_wait_ms=60_000)
@@ -373,6 +374,40 @@ def test_k7_what_is_gone_is_neither_delivered_nor_counted() -> None:
     world.run(1)
     told = info(world, partition)
     assert (told.floor, told.ack_pending) == (5, 1)
+
+
+def mixed(world: World, partition: PartitionId, *subjects: str) -> None:
+    """Messages with these subjects, each with its number as value."""
+    target = world.subscriptions[partition]
+    messages = [Message(each.encode(), b"", b"", b"%d" % place) for place, each in enumerate(subjects)]
+    world.post(target[0], Published(partition, target[1], messages, 1_000))
+    assert world.run_until(lambda: world.committed(partition, len(subjects)))
+
+
+def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "b", "b", "a.x", "b")
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000, filter="a.*"))
+    reply = pull(world, partition, number, 2)
+    assert given_to(reply) == {0: (b"0", 1), 2: (b"2", 1)}
+    records = [record for frame in reply.batches for record in decode_records(frame)]
+    assert [record.offset for record in records] == [0, 2], "the others stay at home"
+    settle(world, partition, number, "ack", 0)
+    changed_leader(world, partition)
+    assert given_to(pull(world, partition, number)) == {5: (b"5", 1)}
+    leo = journal_of(world, partition).leo
+    assert pull(world, partition, number).runs == []
+    assert journal_of(world, partition).leo == leo, "what is passed over is not written each time"
+    settle(world, partition, number, "ack", 5)
+    assert given_to(pull(world, partition, number, wait_ms=5000)) == {2: (b"2", 2)}
+    told = info(world, partition)
+    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, -1)
+
+
+def test_a_filter_that_is_no_pattern_is_refused() -> None:
+    world, partition = ready()
+    request = CreateConsumerRequest(partition, "c", ConsumerConfig(filter="a..b"))
+    assert "empty token" in asks(world, partition, request).description
 
 
 def test_what_comes_while_a_pull_waits_goes_to_it() -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from liftlog.core.consumers.choosing import choose
 from liftlog.core.consumers.entries import (
     ACKED,
     AT_LIMIT,
@@ -35,7 +36,7 @@ from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
-from liftlog.format import decode_records, encode_values, read_header
+from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
     DELIVER_FROM,
@@ -74,6 +75,8 @@ PULLS_MAX = 512
 ANSWERS_MAX = 512
 """Answers of one partition that wait for the journal; of those with messages in them `CARRIED_MAX`."""
 CARRIED_MAX = 32
+SKIPPED_MAX = 65_536
+"""So many offsets whose subjects a filter does not match are passed over before that is written."""
 PULL_BYTES_MAX = 4 * 1024 * 1024
 """No answer has more bytes of messages, but for the first batch."""
 
@@ -334,7 +337,7 @@ class ConsumersLead:
             position=ahead,
             floor=waiting[0] if waiting else ahead,
             ack_pending=len(waiting),
-            num_pending=max(0, end - begin) - len(gone),
+            num_pending=-1 if consumer.config.filter else max(0, end - begin) - len(gone),
         )
 
     def _is_gone(self, offset: int) -> bool:
@@ -472,31 +475,16 @@ class ConsumersLead:
             self._done(flight, given_up, AT_LIMIT)
 
     def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
-        """Give who waits longest what is due of these, which hold `start`. Whether something was written."""
+        """Give who waits longest what is due of these, which hold `start`. Whether there may be more."""
         if not batches or not batches[0].base_offset <= start < batches[-1].end_offset:
             return False
         again = start < flight.ahead
-        counts: list[tuple[int, int]] = []
-        frames: list[bytes] = []
         most = flight.pulls[0].request.messages
-        if not again:
-            most = min(most, flight.room)
-        end = start
+        most = most if again else min(most, flight.room)
         try:
-            for batch in self._removed.visible(self._data.id, batches):
-                before = len(counts)
-                for offset in _offsets(batch):
-                    due = offset in flight.lapsed if again else offset >= start
-                    if due and len(counts) < most:
-                        counts.append((offset, flight.count(offset) + 1))
-                        end = offset + 1
-                if len(counts) > before:
-                    frames.append(batch.data)
-                if len(counts) >= most:
-                    break
-            else:
-                end = batches[-1].end_offset
-        except LiftlogError as error:
+            shown = self._removed.visible(self._data.id, batches)
+            counts, frames, end = choose(self._data.id, shown, flight, start, most)
+        except (CorruptBatch, LiftlogError) as error:
             pull = flight.pulls.popleft()
             self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
@@ -504,7 +492,10 @@ class ConsumersLead:
             self._ctx.mark("K7.written-off")
             self._done(flight, [start], GONE)
             return True
-        self._record(flight, counts, again=again, end=end, frames=frames)
+        if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
+            flight.skip(end)
+        else:
+            self._record(flight, counts, again=again, end=end, frames=frames)
         return True
 
     def _record(
@@ -513,7 +504,7 @@ class ConsumersLead:
         """Write what is delivered, and answer: before that is committed only if K4 lets it."""
         number, runs = flight.consumer.number, counted_runs(counts)
         end = flight.ahead if again else end
-        line = self._line(flight.ahead, end)
+        line = self._line(flight.written, end)
         recorded = self._write(Delivered(number, end, line, runs))
         flight.delivers(counts, recorded, self._after(flight.consumer.config.ack_wait_ms))
         flight.advance(end)
@@ -636,10 +627,3 @@ class ConsumersLead:
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._ctx.effects.append(ReplyClient(client, reply))
-
-
-def _offsets(batch: Batch) -> Iterable[int]:
-    """Where it has records."""
-    if read_header(batch.data).sparse:
-        return [record.offset for record in decode_records(batch)]
-    return range(batch.base_offset, batch.end_offset)
