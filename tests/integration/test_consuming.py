@@ -93,6 +93,11 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert "delivered 1: second order" in await run("consumer", "next", *billing, "--count", "10")
         told = json.loads(await run("consumer", "info", *billing, "--json"))
         assert (told["position"], told["floor"], told["ack_pending"]) == (2, 0, 1)
+        await run("consumer", "add", "orders", "refunds", "--filter", "orders.*.refunded")
+        await run("pub", "orders.7.refunded", "money back")
+        found = json.loads(await run("consumer", "next", "orders", "refunds", "--count", "9", "--json"))
+        assert (found["offset"], found["delivered"]) == (2, 1)
+        assert "deleted" in await run("consumer", "rm", "orders", "refunds", "--json")
         listed = json.loads(await run("consumer", "ls", "orders", "--json"))
         assert [one["name"] for one in listed] == ["billing"]
         assert "billing" in await run("consumer", "ls", "orders")
