@@ -35,6 +35,7 @@ class ClusterView:
     remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.answers, apart = _of_one_cluster(self.answers)
         self.newest = max(self.answers.values(), key=lambda answer: (answer.term, answer.applied))
         """Whoever has heard most."""
         led = [answer for answer in self.answers.values() if answer.contact.has_controller]
@@ -44,6 +45,7 @@ class ClusterView:
         self.learners = self.newest.contact.learners
         self.needed = len(self.voters) // 2 + 1
         self.votes = [n for n in self.voters if n in self.answers and self.answers[n].contact.vote == "born"]
+        self.problems += apart
         self._judge_group()
         self._judge_partitions()
         self._remark()
@@ -248,6 +250,35 @@ class ClusterView:
         absent = [info.node for info in self.nodes() if info.node not in self.answers]
         if absent:
             self.remarks.append(f"{_nodes(absent)} did not answer in time")
+
+
+def _of_one_cluster(
+    answers: Mapping[int, ClusterStatusReply],
+) -> tuple[Mapping[int, ClusterStatusReply], list[str]]:
+    """M5: the answers of one cluster, the one that has a controller or else most of the nodes, and what is to
+    be said of the others. Who has not heard the name of its cluster is taken for one of it.
+    """
+    named = [answer for answer in answers.values() if not answer.contact.cluster.endswith("-")]
+    clusters = sorted({answer.contact.cluster for answer in named} - {""})
+    if len(clusters) < 2:
+        return answers, []
+    sizes = {
+        name: (
+            any(answer.contact.has_controller for answer in named if answer.contact.cluster == name),
+            sum(answer.contact.cluster == name for answer in named),
+        )
+        for name in clusters
+    }
+    ours = max(clusters, key=lambda name: sizes[name])
+    apart = {answer.answered_by: answer.contact.cluster for answer in named}
+    apart = {node: name for node, name in apart.items() if name not in ("", ours)}
+    told = [
+        f"node {node} runs on a data folder of another cluster or of another epoch of this one ({name}, here "
+        f"{ours}): nobody hears it and it keeps what it holds; stop it, and start it with its own data "
+        "folder or with an empty one"
+        for node, name in sorted(apart.items())
+    ]
+    return {node: answer for node, answer in answers.items() if node not in apart}, told
 
 
 def ago(milliseconds: int) -> str:
