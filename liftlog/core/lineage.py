@@ -120,6 +120,7 @@ class Lineage:
             ("M5.other-birth", not first or not (mine.name and theirs.name) or mine == theirs),
         )
         if fits or self._lets_pass(event):
+            self.strangers.pop(event.sender, None)
             return fits and self._waits(event)
         reason = _reason(mine, theirs)
         if self.strangers.get(event.sender) != reason:
@@ -128,18 +129,12 @@ class Lineage:
             self._ctx.refuse("M5", event.sender, event.message, reason)
         return True
 
-    def heard(self, sender: int) -> None:
-        """The node is of our cluster."""
-        self.strangers.pop(sender, None)
-
     def _lets_pass(self, event: Received) -> bool:
         mutants, first = self._ctx.mutants, self.epoch.number == event.epoch.number == FIRST_CLUSTER.number
         if not first:
             return False
         votes = mutants.other_birth_votes and isinstance(event.message, (VoteRequest, VoteReply))
-        return votes or (
-            mutants.other_birth_appends and isinstance(event.message, (*KEPT, AppendReply))
-        )
+        return votes or (mutants.other_birth_appends and isinstance(event.message, (*KEPT, AppendReply)))
 
     def _waits(self, event: Received) -> bool:
         """Take up the birth that a leader tells, before anything else of it."""

@@ -299,12 +299,10 @@ class Node:
 
     def _on_received(self, event: Received) -> None:
         sender, message = event.sender, event.message
-        if event.epoch != self.lineage.epoch and self.lineage.refuses(event):
+        if (event.epoch != self.lineage.epoch or self.lineage.strangers) and self.lineage.refuses(event):
             return
         if self._is_refused(sender, message):
             return
-        if self.lineage.strangers:
-            self.lineage.heard(sender)
         if self.ctx.hints:
             self.ctx.hints.heard(sender)
         handler = self._from_peers.get(type(message))
@@ -605,9 +603,7 @@ class Node:
                 replica.durable(event.ticket)
         elif self.session.durable(event.ticket):
             self._begin_run()
-        elif self.lineage.durable(event.ticket):
-            return
-        elif not self.snapshots.durable(event.ticket) and not self.dropping.durable(event.ticket):
+        elif not any(part.durable(event.ticket) for part in (self.lineage, self.snapshots, self.dropping)):
             self.raft.on_durable(event.ticket)
             self._after_raft()
 

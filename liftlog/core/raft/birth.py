@@ -49,6 +49,7 @@ from liftlog.types import Disks, HardState, LiftlogError
 
 Certificate = Disks
 
+
 def birth_name(certificate: Certificate) -> str:
     """What the cluster that was born with this certificate is called after (M5)."""
     return sha256(msgspec.json.encode(certificate)).hexdigest()[:16]

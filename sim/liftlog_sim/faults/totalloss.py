@@ -29,7 +29,7 @@ from liftlog.core.total_loss.reports import DiskReport, Survivors
 from liftlog.ports import DiskError
 from liftlog.storage.layout import log_directory
 from liftlog.storage.snapshots import read_snapshot
-from liftlog.types import NO_CLUSTER, ClusterEpoch, LiftlogError
+from liftlog.types import LiftlogError
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
@@ -102,7 +102,7 @@ class TotalLoss:
         self._strikes = strikes
         self._atlas = atlas
         self._restart = restart
-        self._twins = Twins(cluster, account, atlas, restart, self._epoch_of)
+        self._twins = Twins(cluster, account, atlas, restart)
         self._returned: dict[int, Returned] = {}
         """Machines that run on a disk which was taken for destroyed."""
         self.on_recovered: Callable[[Metadata, RecoveryPlan], None] = lambda metadata, plan: None
@@ -201,7 +201,6 @@ class TotalLoss:
         plan = self._carry_out(disks, survivors, draws)
         self._account.count("recoveries")
         self.on_recovered(self._metadata_of(plan), plan)
-        cluster.network.tell_epochs(self._epoch_of)
         if back:
             after_us = draws.randrange(2 * SECOND, 8 * SECOND)
             cluster.kernel.after(after_us, self._return, (cluster.machines[back], held))
@@ -266,10 +265,6 @@ class TotalLoss:
         metadata = Metadata(Guards(self._account.mutants))
         metadata.adopt(image)
         return metadata
-
-    def _epoch_of(self, number: int) -> ClusterEpoch:
-        node = self._cluster.machines[number].node
-        return NO_CLUSTER if node is None else node.cluster_epoch
 
     # -- the return ----------------------------------------------------------------------------------------
 

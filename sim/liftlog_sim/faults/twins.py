@@ -14,7 +14,7 @@ import msgspec
 
 from liftlog.storage.layout import IDENTITY, VOTE
 from liftlog.storage.statefile import read_state, write_state
-from liftlog.types import ClusterEpoch, Disks, HardState, Identity
+from liftlog.types import Disks, HardState, Identity
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.disk import FileImage
@@ -38,14 +38,11 @@ class Twins:
         account: Account,
         atlas: Atlas,
         restart: Callable[[Machine, int], None],
-        epoch_of: Callable[[int], ClusterEpoch],
     ) -> None:
-        """`epoch_of`: what a node says that it is of."""
         self._cluster = cluster
         self._account = account
         self._atlas = atlas
         self._restart = restart
-        self._epoch_of = epoch_of
         self._own: dict[int, dict[str, FileImage]] = {}
         """Of each machine that runs on a twin's disk: its own."""
 
@@ -61,7 +58,6 @@ class Twins:
         identity, state = _identity(machine), _hard_state(machine)
         write_state(machine.disk, IDENTITY, _encode(_twin_of(identity)))
         write_state(machine.disk, VOTE, _encode(msgspec.structs.replace(state, peer_disks=_twins(state))))
-        self._cluster.network.tell_epochs(self._epoch_of)
         self._account.count("twins")
         self._restart(machine, 100 * MILLISECOND)
         self._cluster.kernel.after(STAYS_US, self._put_one_away, (machine, own))
