@@ -55,7 +55,7 @@ lint: venv  ## ruff: errors, imports, formatting rules
 types: venv  ## mypy --strict
 	$(BIN)/mypy
 
-MODELS := raft raft-steps isr isr-steps raft-membership raft-snapshots compaction removal producers expectations message-ids processor groups nats-streaming commands
+MODELS := raft raft-steps isr isr-steps raft-membership raft-snapshots compaction removal producers expectations message-ids births processor groups nats-streaming commands
 KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
 nightly: test  ## the longest tests, long sweeps in both gears, every mutant caught and shrunk, every model and proof, the checker at 100M operations, the demo

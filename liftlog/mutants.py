@@ -164,6 +164,7 @@ class Mutants(msgspec.Struct, frozen=True):
     recovery_begins_elsewhere: bool = False  # M5
     other_birth_votes: bool = False  # M5
     other_birth_appends: bool = False  # M5
+    birth_not_kept: bool = False  # M5
 
 
 NO_MUTANTS = Mutants()

@@ -14,7 +14,7 @@ takes anything from the other, nor gives anything up: no entry, no vote, no reco
 A founder reads the birth off its own certificate. Any other disk is told by the first leader that sends it
 something to keep, and takes nothing of it before the name is durable: a log without a name would be believed
 anywhere. Release 0.1.0 does not say the birth: who has not heard it takes a cluster of the first epoch for
-its own, as that release does.
+its own, as that release does. The model is `births`.
 
 A disk that belongs to no cluster yet is heard, and hears everybody: it has nothing that could contradict.
 """
@@ -140,7 +140,7 @@ class Lineage:
         """Take up the birth that a leader tells, before anything else of it."""
         if self.epoch.name or not event.epoch.name or event.epoch.number != FIRST_CLUSTER.number:
             return False
-        if not isinstance(event.message, KEPT):
+        if not isinstance(event.message, KEPT) or self._ctx.mutants.birth_not_kept:
             return False
         if self._taken is None:
             self._ctx.mark("M5.told-birth")

@@ -178,7 +178,12 @@ def test_M5_status_says_who_runs_on_a_disk_of_another_cluster() -> None:
     assert view.problems == [
         "node 1 runs on a data folder of another cluster or of another epoch of this one (1-bb, here 1-aa): "
         "nobody hears it and it keeps what it holds; stop it, and start it with its own data folder or with "
-        "an empty one"
+        "an empty one; or it is of another cluster that has this one's name and NATS"
     ]
+    assert not [remark for remark in view.remarks if "does not hear" in remark]
+    # Its door is shut, so the others say it.
+    heard = answer(2, contact(cluster=name, controller=2, strangers=[(1, "it is of 1-bb")]))
+    told = ClusterView({2: heard, 3: others[3]}, [stream(leader=2, isr=(2, 3))])
+    assert told.takes_messages and "node 2 does not hear node 1: it is of 1-bb" in told.remarks
     unnamed = {1: answer(1, contact(cluster="1-")), **others}
     assert ClusterView(unnamed, [stream(leader=2)]).takes_messages

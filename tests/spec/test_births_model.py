@@ -1,4 +1,4 @@
-"""The model of two births of one name: whoever believes a disk of the other one loses what is his (M5, I2)."""
+"""The model of two births of one name: who believes a disk of the other one loses what is his (M5, I2)."""
 
 from __future__ import annotations
 

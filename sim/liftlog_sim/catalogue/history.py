@@ -490,6 +490,9 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "other_birth_appends": (0, "new",
      "etcd, a cluster id mismatch is refused; Kafka KIP-595, cluster.id",
      "logs that agree in index and term are equal within one cluster only"),
+    "birth_not_kept": (0, "new",
+     "etcd, a member without its cluster's id; Kafka, meta.properties is written before anything else",
+     "what is kept without a word of whose it is will be believed anywhere"),
 }
 # fmt: on
 

@@ -1,7 +1,8 @@
 """A disk of a twin: another cluster of the same name, whose founders have the same numbers (M5).
 
 It is the worst twin there can be: up to now it has lived exactly as this cluster has, terms, commands and
-records included, so that nothing tells its disks from ours but who they are. Somebody puts it into a node of
+records included, so that nothing tells its disks from ours but who they are: those of its founders, by their
+certificate, and the others by what they were told of their birth. Somebody puts one into a node of
 ours. It must be refused, and keep what it holds; after a while the node gets its own disk back, which has
 missed what was decided since, and nothing else.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from liftlog.core.raft.birth import birth_name
 from liftlog.storage.layout import IDENTITY, VOTE
 from liftlog.storage.statefile import read_state, write_state
 from liftlog.types import Disks, HardState, Identity
@@ -47,7 +49,7 @@ class Twins:
         """Of each machine that runs on a twin's disk: its own."""
 
     def strike(self, draws: Draws) -> str:
-        """Say what was done; empty: there is no founder whose disk could have such a twin."""
+        """Say what was done; empty: there is no node whose disk could have such a twin."""
         can = [machine for machine in self._cluster.machines.values() if self._has_twin(machine)]
         if not can or self._own:
             return ""
@@ -56,8 +58,9 @@ class Twins:
         machine.disk.kill()
         own = self._own[machine.number] = machine.disk.image()
         identity, state = _identity(machine), _hard_state(machine)
-        write_state(machine.disk, IDENTITY, _encode(_twin_of(identity)))
-        write_state(machine.disk, VOTE, _encode(msgspec.structs.replace(state, peer_disks=_twins(state))))
+        certificate = _twins(state)
+        write_state(machine.disk, IDENTITY, _encode(_twin_of(identity, certificate)))
+        write_state(machine.disk, VOTE, _encode(msgspec.structs.replace(state, peer_disks=certificate)))
         self._account.count("twins")
         self._restart(machine, 100 * MILLISECOND)
         self._cluster.kernel.after(STAYS_US, self._put_one_away, (machine, own))
@@ -69,11 +72,12 @@ class Twins:
             self._put_one_away((self._cluster.machines[number], own), None)
 
     def _has_twin(self, machine: Machine) -> bool:
-        """Whether it is a founder on its first disk, which nothing has struck, in the first epoch."""
+        """Whether nothing has struck its disk, in the first epoch, and it cannot go on all by itself."""
         if self._atlas.harms(machine) or machine.damaged_run >= 0 or machine.node is None:
             return False
         node = machine.node
-        return bool(node.raft.certificate) and node.cluster_epoch.number == 1 and bool(node.incarnation)
+        alone = len(node.raft.members.nodes) < 2
+        return node.cluster_epoch.number == 1 and bool(node.incarnation) and not alone
 
     def _put_one_away(self, who: tuple[Machine, dict[str, FileImage]], second: object) -> None:
         """Judge the disk, and take it away. OldMemberKept."""
@@ -114,6 +118,11 @@ def _twin(disk: str) -> str:
     return f"twin-{disk}"
 
 
-def _twin_of(identity: Identity) -> Identity:
-    # The birth it reads off its certificate.
-    return msgspec.structs.replace(identity, disk_id=_twin(identity.disk_id), cluster_epoch=1, recovery="")
+def _twin_of(identity: Identity, certificate: Disks) -> Identity:
+    told = f"twin{identity.recovery[4:]}" if identity.recovery else ""
+    return msgspec.structs.replace(
+        identity,
+        disk_id=_twin(identity.disk_id),
+        vote_id=_twin(identity.vote_id) if identity.vote_id else "",
+        recovery=birth_name(certificate) if certificate else told,
+    )

@@ -333,6 +333,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "candidates and voters of another cluster of the same name are heard"),
     ("other_birth_appends", "M5", "total-loss",
      "a leader of another cluster of the same name is followed"),
+    ("birth_not_kept", "M5", "total-loss",
+     "a disk that is no founder's takes what a leader sends, and does not keep of which birth that is"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (

@@ -198,6 +198,11 @@ class Births(Model):
 
     # -- properties ----------------------------------------------------------------------------------------
 
+    def has(s, b, n):
+        """Whether a disk has what its cluster has committed."""
+        known, log = s.committed[b], s.log[b][n]
+        return Forall(indexes(known), lambda i: If(i < size(log), log[i] == known[i], False))
+
     def of(log, b):
         return Forall(indexes(log), lambda i: log[i].birth == b)
 
@@ -212,21 +217,15 @@ class Births(Model):
         """Who leads in the term of what its cluster has committed, or in a later one, has it."""
 
         def has(b, n):
-            known = s.committed[b]
-            whole = Forall(indexes(known), lambda i: If(i < size(s.log[b][n]), s.log[b][n][i] == known[i], False))
-            return Implies(And(s.leads[b][n], s.term[b][n] >= s.LastTerm(known)), whole)
+            since = And(s.leads[b][n], s.term[b][n] >= s.LastTerm(s.committed[b]))
+            return Implies(since, s.has(b, n))
 
         return Forall(s.Birth, s.Number, has)
 
     @invariant
     def CommittedOnQuorum(s):
         """What a cluster has committed is on two of its own disks."""
-
-        def has(b, n):
-            known = s.committed[b]
-            return Forall(indexes(known), lambda i: If(i < size(s.log[b][n]), s.log[b][n][i] == known[i], False))
-
-        return Forall(s.Birth, lambda b: count(s.Number, lambda n: has(b, n)) >= 2)
+        return Forall(s.Birth, lambda b: count(s.Number, lambda n: s.has(b, n)) >= 2)
 
     # -- signs of life -------------------------------------------------------------------------------------
 
