@@ -166,6 +166,9 @@ class Mutants(msgspec.Struct, frozen=True):
     level_forgotten_in_snapshot: bool = False  # U2
     recovery_keeps_epoch: bool = False  # M5
     recovery_begins_elsewhere: bool = False  # M5
+    other_birth_votes: bool = False  # M5
+    other_birth_appends: bool = False  # M5
+    birth_not_kept: bool = False  # M5
 
 
 NO_MUTANTS = Mutants()

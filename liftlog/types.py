@@ -367,8 +367,9 @@ class HardState(msgspec.Struct, frozen=True):
 class ClusterEpoch(NamedTuple):
     """M5: the cluster as it was born is of epoch 1; each recovery from a total loss begins the next.
 
-    `name` tells two recoveries of the same number apart, of which one must have been a mistake. Number 0: a
-    disk that has belonged to no cluster yet.
+    `name`: of the first, the birth that it follows from, empty if that is not known; it tells two clusters
+    apart. Of a later one, of the recovery: it tells two of the same number apart, of which one must have been
+    a mistake. Number 0: a disk that has belonged to no cluster yet.
     """
 
     number: int

@@ -32,6 +32,8 @@ from liftlog.messages import (
 from liftlog.types import RAFT_LOG, PartitionId
 
 TELL_EVERY_TICKS = 10
+ALONE_TICKS = 600
+"""For so long a node that joins asks in silence."""
 COPIES_A_TICK = 200
 NO_VOTE = ("withheld", "wiped")
 
@@ -63,6 +65,8 @@ class Watcher:
         self._names: dict[int, str] = {}
         self._lost: dict[int, None] = {}
         self._hinted = 0
+        self._alone = False
+        """Whether that was said."""
 
     def stepped(self, event: Event | None, outcome: Outcome) -> None:
         kind = type(event)
@@ -108,6 +112,7 @@ class Watcher:
         self._look_at_members()
         self._look_at_ends()
         if not node.incarnation:
+            self._look_at_joining()
             self._touched.clear()
             return
         if not self._incarnation:
@@ -152,6 +157,20 @@ class Watcher:
         joining = f"; node {learners[0]} is on the way" if learners else ""
         text = f"the metadata group's voters are nodes {voters}{joining}"
         say(INFO, "voters", text, voters=list(members.nodes), learners=learners)
+
+    def _look_at_joining(self) -> None:
+        """I3: whoever joins and hears nobody may have been told the wrong ones."""
+        node, config = self._node, self._node.config
+        if self._alone or not config.joins or self._controller or self._ticks < ALONE_TICKS:
+            return
+        self._alone = True
+        asked, silent_ms = sorted(node.roster.other_nodes), ALONE_TICKS * config.tick_ms
+        text = (
+            f"nobody of nodes {_listed(asked)} has told this node who leads, for {silent_ms // 1000} s: "
+            "[peers] has to name a node that is in the cluster now, as 'liftlog cluster status' shows it; if "
+            f"this node is new, add it there: 'liftlog cluster add {config.node} HOST:PORT'"
+        )
+        say(WARNING, "join", text, asked=asked, silent_ms=silent_ms)
 
     def _look_at_hint(self, peer: int) -> None:
         """N2: whether it is said that nobody listens there."""

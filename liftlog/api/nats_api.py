@@ -43,6 +43,7 @@ from liftlog.messages import (
     ClientMessage,
     ClientRequest,
     ClusterStatusRequest,
+    Contact,
     CreateStreamRequest,
     DeleteMessageRequest,
     DeleteStreamRequest,
@@ -73,6 +74,7 @@ PROTOCOL = "Liftlog-Protocol"
 """Header of a request: which version of the protocol the asker reads."""
 SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
     PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
+    Contact: {"cluster": 3, "strangers": 3},
     StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3, "removal": 3},
 }
 """With which version fields came that answers did not have before."""

@@ -33,8 +33,11 @@ class ClusterView:
     streams: Sequence[StreamInfo]
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    apart: Mapping[int, str] = field(default_factory=dict)
+    """M5: nodes that have answered and are of another cluster, and what is to be said of each."""
 
     def __post_init__(self) -> None:
+        self.answers, self.apart = _of_one_cluster(self.answers)
         self.newest = max(self.answers.values(), key=lambda answer: (answer.term, answer.applied))
         """Whoever has heard most."""
         led = [answer for answer in self.answers.values() if answer.contact.has_controller]
@@ -44,6 +47,7 @@ class ClusterView:
         self.learners = self.newest.contact.learners
         self.needed = len(self.voters) // 2 + 1
         self.votes = [n for n in self.voters if n in self.answers and self.answers[n].contact.vote == "born"]
+        self.problems += self.apart.values()
         self._judge_group()
         self._judge_partitions()
         self._remark()
@@ -228,6 +232,9 @@ class ClusterView:
                 self.remarks.append(f"node {node} is not connected to NATS; see its log")
             if contact.leaving:
                 self.remarks.append(f"node {node} is stopping")
+            for other, reason in contact.strangers:
+                if other not in self.apart:
+                    self.remarks.append(f"node {node} does not hear node {other}: {reason}")
             if contact.metadata_refused:
                 self.remarks.append(
                     f"node {node}'s disk takes no metadata ({contact.metadata_refused}): it serves reads and "
@@ -248,6 +255,35 @@ class ClusterView:
         absent = [info.node for info in self.nodes() if info.node not in self.answers]
         if absent:
             self.remarks.append(f"{_nodes(absent)} did not answer in time")
+
+
+def _of_one_cluster(
+    answers: Mapping[int, ClusterStatusReply],
+) -> tuple[Mapping[int, ClusterStatusReply], dict[int, str]]:
+    """M5: the answers of one cluster, the one that has a controller or else most of the nodes, and what is to
+    be said of the others. Who has not heard the name of its cluster is taken for one of it.
+    """
+    named = [answer for answer in answers.values() if not answer.contact.cluster.endswith("-")]
+    clusters = sorted({answer.contact.cluster for answer in named} - {""})
+    if len(clusters) < 2:
+        return answers, {}
+    sizes = {
+        name: (
+            any(answer.contact.has_controller for answer in named if answer.contact.cluster == name),
+            sum(answer.contact.cluster == name for answer in named),
+        )
+        for name in clusters
+    }
+    ours = max(clusters, key=lambda name: sizes[name])
+    apart = {answer.answered_by: answer.contact.cluster for answer in named}
+    apart = {node: name for node, name in apart.items() if name not in ("", ours)}
+    told = {
+        node: f"node {node} runs on a data folder of another cluster or of another epoch of this one "
+        f"({name}, here {ours}): nobody hears it and it keeps what it holds; stop it, and start it with its "
+        "own data folder or with an empty one; or it is of another cluster that has this one's name and NATS"
+        for node, name in sorted(apart.items())
+    }
+    return {node: answer for node, answer in answers.items() if node not in apart}, told
 
 
 def ago(milliseconds: int) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.raft.birth import birth_name
 from liftlog.core.raft.members import Configurations
 from liftlog.core.total_loss.plan import (
     INDEX_GAP,
@@ -27,6 +28,7 @@ from liftlog.storage.totalloss import GroupMemory, begin_anew, read_group_memory
 from liftlog.types import (
     FIRST_CLUSTER,
     NO_CLUSTER,
+    ClusterEpoch,
     GroupMember,
     Identity,
     InvariantViolation,
@@ -121,6 +123,10 @@ def _report(
     known = identity.belongs_to
     if metadata is not None and memory.snapshot is not None:
         known = max(known, metadata.epoch)
+    certificate = memory.hard_state.peer_disks
+    born = memory.hard_state.born and (identity.node, identity.votes_as) in certificate
+    if known.number <= FIRST_CLUSTER.number and not known.name and born:
+        known = ClusterEpoch(FIRST_CLUSTER.number, birth_name(certificate))
     if known == NO_CLUSTER and (memory.entries or memory.hard_state.peer_disks):
         known = FIRST_CLUSTER
     snapshot, entries = memory.snapshot, memory.entries

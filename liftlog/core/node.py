@@ -158,7 +158,8 @@ class Node:
         self.snapshots = Snapshots(self.ctx, self.raft, cluster)
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.propose_by(self.proposals.want)
-        self.session = Session(self.ctx, self.raft, recovered)
+        self.lineage = Lineage(self.ctx, self.raft, recovered)
+        self.session = Session(self.ctx, self.raft, self.lineage, recovered)
         self.standing = Standing(self.ctx, self.raft, self.session)
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
@@ -180,7 +181,6 @@ class Node:
         self.draining = Draining(self.ctx)
         self.retiring = Retiring(self.ctx, self.raft, self.roster)
         self.dropping = Dropping(self.ctx)
-        self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self.slices = Slices(config.step_partitions_max)
         self._applied = applied
@@ -299,7 +299,7 @@ class Node:
 
     def _on_received(self, event: Received) -> None:
         sender, message = event.sender, event.message
-        if event.epoch != self.lineage.epoch and self.lineage.refuses(event):
+        if (event.epoch != self.lineage.epoch or self.lineage.strangers) and self.lineage.refuses(event):
             return
         if self._is_refused(sender, message):
             return
@@ -372,6 +372,7 @@ class Node:
         ctx.pass_tick()
         ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.on_tick(ctx.now_ms)
+        self.lineage.born()
         self._retry_metadata()
         self._after_raft()
         self.roster.tick()
@@ -602,7 +603,7 @@ class Node:
                 replica.durable(event.ticket)
         elif self.session.durable(event.ticket):
             self._begin_run()
-        elif not self.snapshots.durable(event.ticket) and not self.dropping.durable(event.ticket):
+        elif not any(part.durable(event.ticket) for part in (self.lineage, self.snapshots, self.dropping)):
             self.raft.on_durable(event.ticket)
             self._after_raft()
 

@@ -10,13 +10,12 @@ which always ends before the controller may replace this node, hint or no hint (
 
 from __future__ import annotations
 
-import msgspec
-
 from liftlog.core.context import Context
+from liftlog.core.lineage import Lineage
 from liftlog.core.metadata.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.metadata.records import EXPIRED, LIVE
 from liftlog.core.raft.raft import Raft
-from liftlog.messages import Heartbeat, HeartbeatReply, LevelReport, SaveIdentity, Send, StopNode
+from liftlog.messages import Heartbeat, HeartbeatReply, LevelReport, Send, StopNode
 from liftlog.types import LogSummary, Recovered, TailState, Ticket
 
 
@@ -29,14 +28,16 @@ class Session:
         "contact_ms",
         "ctx",
         "granted",
+        "lineage",
         "raft",
         "recovered",
         "reset",
     )
 
-    def __init__(self, ctx: Context, raft: Raft, recovered: Recovered) -> None:
+    def __init__(self, ctx: Context, raft: Raft, lineage: Lineage, recovered: Recovered) -> None:
         self.ctx = ctx
         self.raft = raft
+        self.lineage = lineage
         self.recovered = recovered
         self.granted = 0
         """The incarnation that the metadata gave this run; `ctx.incarnation` follows once it is durable."""
@@ -87,15 +88,7 @@ class Session:
             if state.forgot:
                 # Another disk has promised nothing: it may become another member (M2).
                 self.raft.withhold_vote()
-        epoch = ctx.metadata.epoch
-        identity = msgspec.structs.replace(
-            self.recovered.identity,
-            incarnation=self.granted,
-            cluster_epoch=epoch.number,
-            recovery=epoch.name,
-        )
-        self._ticket = ctx.new_ticket()
-        ctx.effects.append(SaveIdentity(identity, self._ticket))
+        self._ticket = self.lineage.remember(self.granted)
 
     def durable(self, ticket: Ticket) -> bool:
         """True if this was our incarnation: from now on we are somebody."""

@@ -31,7 +31,7 @@ class Standing:
             self._heard_ms = max(self._heard_ms, self._ctx.now_ms - age_ms)
 
     def contact(self) -> Contact:
-        ctx = self._ctx
+        ctx, lineage = self._ctx, self._session.lineage
         heard_ms = round(ctx.now_ms - self._heard_ms) if self._controller else -1
         recent_ms = ctx.config.election_max_ms + ctx.config.tick_ms
         return Contact(
@@ -46,4 +46,6 @@ class Standing:
             metadata_refused=ctx.stalled,
             voters=self._raft.members.nodes,
             learners=tuple(learner.node for learner in self._raft.members.learners),
+            cluster=lineage.text,
+            strangers=sorted(lineage.strangers.items()),
         )

@@ -444,6 +444,10 @@ class Contact(Struct):
     """Who votes, by the last configuration in this node's log (M2)."""
     learners: tuple[int, ...] = ()
     """Who is on the way to a vote."""
+    cluster: str = ""
+    """M5: number and name of its cluster's epoch, as "1-36bfdf4c9df7d2ee"; "1-": the name is unknown."""
+    strangers: list[tuple[int, str]] = field(default_factory=list)
+    """M5: nodes that it does not hear, since they are of another cluster or epoch, and why."""
 
 
 class ClusterStatusReply(Struct):

@@ -119,8 +119,8 @@ class TimeoutNow(Struct):
 
 
 class Belongs(Struct):
-    """M5: of which epoch of the cluster all that follows on this connection is; before it, of the first. The
-    network takes it in (`Received.epoch`), and no node.
+    """M5: of which epoch of which cluster all that follows on this connection is; before it, of the first of
+    one that is not named. The network takes it in (`Received.epoch`), and no node.
     """
 
     number: Number

@@ -123,11 +123,18 @@ class PeerNetwork:
         if SINCE_PROTOCOL.get(type(message), 0) > self._versions.get(to, VERSION):
             # U1: who speaks an earlier version could not read it, and would hang up.
             return
-        epoch = self._belongs_to()
+        told = self._tell_epoch(to, self._belongs_to())
+        self._counters["network.sent" if told and self._queue(to, message) else "network.dropped"] += 1
+
+    def _tell_epoch(self, to: int, epoch: ClusterEpoch) -> bool:
+        """M5: whether the peer knows of which cluster what it is sent is. Who speaks a version without that
+        word takes it for its own, which nothing is that comes after a recovery.
+        """
+        if self._versions.get(to, VERSION) < SINCE_PROTOCOL[Belongs]:
+            return epoch.number <= FIRST_CLUSTER.number
         if epoch != self._told.get(to, FIRST_CLUSTER) and self._queue(to, Belongs(*epoch)):
             self._told[to] = epoch
-        told = epoch == self._told.get(to, FIRST_CLUSTER)
-        self._counters["network.sent" if told and self._queue(to, message) else "network.dropped"] += 1
+        return epoch == self._told.get(to, FIRST_CLUSTER)
 
     def _queue(self, to: int, message: PeerMessage) -> bool:
         """Whether there is a connection that such a message may take, and room in it."""

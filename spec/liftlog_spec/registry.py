@@ -148,6 +148,15 @@ MODELS: dict[str, ModelEntry] = {
             small={"requests": 1, "entries": 4},
         ),
         ModelEntry(
+            "births",
+            "liftlog_spec.models.births",
+            "Births",
+            "two clusters of one name, whose disks are put into each other's nodes",
+            {"terms": "Terms", "entries": "Entries", "joiners": "Joiners", "crashes": "Crashes"},
+            ("joiners", "crashes"),
+            small={"terms": 1},
+        ),
+        ModelEntry(
             "leases",
             "liftlog_spec.models.leases",
             "Leases",

@@ -347,7 +347,8 @@ def test_u1_every_field_of_an_answer_that_release_0_1_0_does_not_know_has_a_line
         newer = {name for name in kind.__struct_fields__ if name not in known}
         assert newer == set(SINCE.get(kind, {})), kind.__name__
         for hint in get_type_hints(kind).values():
-            left += [part for part in get_args(hint) if isinstance(part, type) and issubclass(part, Struct)]
+            parts = get_args(hint) or (hint,)
+            left += [part for part in parts if isinstance(part, type) and issubclass(part, Struct)]
     assert {PartitionInfo, StreamConfig} <= seen and set(SINCE) <= seen
 
 

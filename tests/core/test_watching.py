@@ -11,8 +11,16 @@ import pytest
 from liftlog.core.node import Node
 from liftlog.eventlog import Sparing
 from liftlog.messages import TIMER_REST, TIMER_TICK, LogOpened, Outcome, TimerFired
-from liftlog.types import LogSummary, PartitionId, TailState
-from liftlog.watching import COPIES_A_TICK, Watcher
+from liftlog.types import (
+    HardState,
+    Identity,
+    LogSummary,
+    NodeConfig,
+    PartitionId,
+    Recovered,
+    TailState,
+)
+from liftlog.watching import ALONE_TICKS, COPIES_A_TICK, Watcher
 
 COPIES = [PartitionId(1, index) for index in range(5 * COPIES_A_TICK)]
 QUIET = Outcome([], [])
@@ -59,3 +67,20 @@ def test_a_copy_whose_log_was_opened_is_looked_at_alone_and_at_once(looked: Coun
     opened = LogOpened(LogSummary(COPIES[7], 0, 0, 0, (), TailState.CLEAN))
     watcher().stepped(opened, QUIET)
     assert looked == {COPIES[7]: 1}
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_I3_who_joins_and_hears_nobody_says_whom_it_has_asked(
+    joins: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A `[peers]` that names only a founder that was removed since: nobody answers, and nobody said so."""
+    config = NodeConfig(4, (1,), peers=((1, "a:1"), (4, "d:4")), joins=joins)
+    node = Node(config, Recovered(Identity(4, "d4"), HardState(), [], [], False, 7))
+    watching = Watcher(node, cast("Sparing", SimpleNamespace(tell=lambda _: None)))
+    for ticks in range(2 * ALONE_TICKS):
+        watching.stepped(TimerFired(TIMER_TICK, 100.0 * ticks, 100), QUIET)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == joins
+    if joins:
+        assert said[0].startswith("nobody of nodes 1 has told this node who leads, for 30 s: [peers] has to")
+        assert "'liftlog cluster add 4 HOST:PORT'" in said[0]

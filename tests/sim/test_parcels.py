@@ -109,7 +109,7 @@ def test_L8_some_worlds_have_parcels_and_what_they_check_holds() -> None:
         ("parcel_counts_once", 25, "partitions", "StoredAsExpected"),
         ("fetch_cut_to_size", 8, "mixed", "ParcelWhole"),
         ("L8.damaged", 8, "kills", "HeadersHeeded"),
-        ("L8.count", 13, "mixed", "ParcelWhole"),
+        ("L8.count", 26, "kills", "ParcelWhole"),
         ("L8.subject", 13, "mixed", "HeadersHeeded"),
         ("L8.options", 8, "partitions", "HeadersHeeded"),
     ],

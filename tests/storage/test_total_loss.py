@@ -79,7 +79,7 @@ def recover(disk: Disk, destroyed: tuple[int, ...] = (2, 3, 4, 5)) -> None:
     """What the operator says, again and again until all of it is done."""
     one = examined(disk, None, finish=True)
     survivors = surveyed([one.report])
-    if survivors.chosen.epoch == FIRST_CLUSTER:
+    if survivors.chosen.epoch.number == FIRST_CLUSTER.number:
         recovered([one], survivors, destroyed)
 
 

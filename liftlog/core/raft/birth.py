@@ -40,10 +40,20 @@ replaced is out (M2, `liftlog.core.raft.members`).
 
 from __future__ import annotations
 
+from hashlib import sha256
+
+import msgspec
+
 from liftlog.messages import BirthReply
 from liftlog.types import Disks, HardState, LiftlogError
 
 Certificate = Disks
+
+
+def birth_name(certificate: Certificate) -> str:
+    """What the cluster that was born with this certificate is called after (M5)."""
+    return sha256(msgspec.json.encode(certificate)).hexdigest()[:16]
+
 
 FRESH, SIGNED, BORN = "fresh", "signed", "born"
 """Compared with `is`: these very objects are the stages."""

@@ -81,6 +81,11 @@ class VoterMemory(RaftState):
         """The disks that the cluster was born from, as far as this disk knows (I2)."""
         return self._birth.certificate if self._birth.stage is BORN else ()
 
+    @property
+    def signed(self) -> Certificate:
+        """What this disk has signed, once and for ever: if it is in a birth, it is in this one."""
+        return self._birth.certificate
+
     def _save(self) -> None:
         self.saved()
         self._state_ticket = self._new_ticket()

@@ -16,6 +16,7 @@ from itertools import pairwise
 import msgspec
 
 from liftlog.types import (
+    FIRST_CLUSTER,
     ClusterEpoch,
     GroupMember,
     LiftlogError,
@@ -147,7 +148,12 @@ def surveyed(reports: Sequence[DiskReport]) -> Survivors:
         if not disk.epoch.number:
             raise LiftlogError(f"{disk.name} has belonged to no cluster yet: leave it out")
     newest = max(disk.epoch.number for disk in disks)
-    names = sorted({disk.epoch.name for disk in disks if disk.epoch.number == newest})
+    names = sorted({disk.epoch.name for disk in disks if disk.epoch.number == newest} - {""})
+    if len(names) > 1 and newest == FIRST_CLUSTER.number:
+        raise LiftlogError(
+            f"the disks are of two clusters of one name, born as {names[0]} and {names[1]}: name the disks "
+            "of one only ('liftlog log dump' shows what a data folder holds)"
+        )
     if len(names) > 1:
         raise LiftlogError(
             f"two recoveries have begun epoch {newest}, {names[0]} and {names[1]}: name the disks of one only"

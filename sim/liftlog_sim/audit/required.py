@@ -112,6 +112,7 @@ REQUIRED_MARKS = (
     "R14.last-known",
     "R14.suspect",
     "M4.lost",
+    "M5.told-birth",
     "R15.back",
     "R15.election",
     "R15.expire",

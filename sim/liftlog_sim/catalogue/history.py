@@ -496,6 +496,15 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "recovery_keeps_epoch": (0, "",
      "etcd, disaster recovery (a restored member gets a new cluster id); MongoDB, replica set id",
      "who was left for dead may come back: a cluster that goes on without him must be another one"),
+    "other_birth_votes": (0, "new",
+     "etcd, a cluster id mismatch is refused; Kafka KIP-595, cluster.id",
+     "a vote is asked for with terms, and terms of two clusters say nothing to each other"),
+    "other_birth_appends": (0, "new",
+     "etcd, a cluster id mismatch is refused; Kafka KIP-595, cluster.id",
+     "logs that agree in index and term are equal within one cluster only"),
+    "birth_not_kept": (0, "new",
+     "etcd, a member without its cluster's id; Kafka, meta.properties is written before anything else",
+     "what is kept without a word of whose it is will be believed anywhere"),
 }
 # fmt: on
 

@@ -133,5 +133,8 @@ OF_GUARDS: dict[str, tuple[int, str, str, str]] = {
     "M5.other-epoch": (0, "",
      "Kafka KIP-595, cluster.id; etcd, a cluster id mismatch is refused",
      "an epoch that nobody asks for protects nobody"),
+    "M5.other-birth": (0, "",
+     "etcd, a cluster id mismatch is refused; Kafka, meta.properties (cluster.id)",
+     "a name that people give is given twice: who belongs together is said by what cannot be chosen"),
 }
 # fmt: on

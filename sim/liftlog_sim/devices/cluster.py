@@ -5,6 +5,7 @@ from __future__ import annotations
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Received
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
+from liftlog.types import NO_CLUSTER, ClusterEpoch
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.connections import Connections
@@ -30,13 +31,17 @@ class Cluster:
         self.kernel: Kernel = chances.kernel
         self.sealer = _sealer(chances) if knobs.encrypted else None
         """Encrypts what the nodes store; None: nothing does."""
-        self.network = SimNetwork(chances, knobs.network, self._deliver)
+        self.network = SimNetwork(chances, knobs.network, self._deliver, self._epoch_of)
         self.bus = SimBus(chances, knobs.bus)
         self.machines: dict[int, Machine] = {}
         self.connections = Connections(chances, knobs.hints, self.network, self.machines)
 
     def _deliver(self, number: int, event: Received) -> None:
         self.machines[number].post(event)
+
+    def _epoch_of(self, number: int) -> ClusterEpoch:
+        node = self.machines[number].node
+        return NO_CLUSTER if node is None else node.cluster_epoch
 
     def newest_metadata(self) -> Metadata | None:
         """The metadata of the running node that has applied most."""

@@ -36,7 +36,7 @@ their own (`faults/liars.py`)."""
 
 
 class _OfEpoch(bytes):
-    """A frame in a cluster that was recovered."""
+    """A frame, and of which cluster its sender was when it left (M5)."""
 
     epoch: ClusterEpoch
 
@@ -78,7 +78,14 @@ class SimNetwork:
         "tamper",
     )
 
-    def __init__(self, chances: Chances, options: NetworkOptions, post: PostToNode) -> None:
+    def __init__(
+        self,
+        chances: Chances,
+        options: NetworkOptions,
+        post: PostToNode,
+        epoch_of: Callable[[int], ClusterEpoch] | None = None,
+    ) -> None:
+        """`epoch_of`: what a node says that it is of (M5); none says anything without it."""
         self._kernel: Kernel = chances.kernel
         self._chances = chances
         self._lanes: dict[tuple[int, int, type], ChanceLane] = {}
@@ -87,7 +94,7 @@ class SimNetwork:
         self._slow: dict[int, int] = {}
         self._sent_to: dict[int, deque[tuple[int, bytes, ChanceLane, Place, int]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
-        self._epoch_of: Callable[[int], ClusterEpoch] | None = None
+        self._epoch_of = epoch_of
         self.options = options
         """May be replaced at any time."""
         self.doors: dict[int, frozenset[int]] = {}
@@ -144,10 +151,6 @@ class SimNetwork:
     def is_whole(self) -> bool:
         """Whether no link is cut."""
         return not self._blocked
-
-    def tell_epochs(self, epoch_of: Callable[[int], ClusterEpoch]) -> None:
-        """The cluster was recovered: each message says from now on of which epoch its sender is (M5)."""
-        self._epoch_of = epoch_of
 
     # -- the port ------------------------------------------------------------------------------------------
 

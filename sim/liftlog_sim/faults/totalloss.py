@@ -7,6 +7,8 @@ disks. Its run may be cut short at any call to a disk, or find no room there; th
 again, until nothing is left to be done. Where no such choice of disks exists, everybody starts as after a
 kill of all.
 
+Now and then nothing is destroyed, and a node gets a disk of another cluster instead (`twins.py`).
+
 Now and then a disk that was destroyed comes back later. It must be refused, and keep what it holds
 (OldMemberKept); after a while it is destroyed for good. A disk that is a quorum by itself does not: it would
 form the cluster that it was, which docs/operating/recover.md says.
@@ -27,7 +29,7 @@ from liftlog.core.total_loss.reports import DiskReport, Survivors
 from liftlog.ports import DiskError
 from liftlog.storage.layout import log_directory
 from liftlog.storage.snapshots import read_snapshot
-from liftlog.types import NO_CLUSTER, ClusterEpoch, LiftlogError
+from liftlog.types import LiftlogError
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
@@ -35,6 +37,7 @@ from liftlog_sim.devices.disk import FileImage, SimulatedCrash
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.faults.atlas import Atlas
 from liftlog_sim.faults.strikes import Strikes
+from liftlog_sim.faults.twins import Twins
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import Violation
@@ -43,6 +46,8 @@ INDEX_GAP = 5_000
 """Beyond what a world decides, and little enough for the truth to keep."""
 STAYS_US = 3 * SECOND
 """How long a disk that has returned is tried."""
+TWINS = 0.4
+"""Share of strikes that bring a disk of a twin, where one can be."""
 MOST_CALLS = 80
 """Calls to a disk within which the tool's run is cut short: about what it makes to one that it changes."""
 MOST_FREE_BYTES = 4_000
@@ -97,12 +102,19 @@ class TotalLoss:
         self._strikes = strikes
         self._atlas = atlas
         self._restart = restart
+        self._twins = Twins(cluster, account, atlas, restart)
         self._returned: dict[int, Returned] = {}
         """Machines that run on a disk which was taken for destroyed."""
         self.on_recovered: Callable[[Metadata, RecoveryPlan], None] = lambda metadata, plan: None
 
     def strike(self, fault: Fault, draws: Draws) -> None:
         machines = self._cluster.machines
+        if draws.random() < TWINS:
+            done = self._twins.strike(draws)
+            if done:
+                self._strikes.beyond_models()
+                self._strikes.done(fault, done)
+                return
         self._put_away()
         for machine in machines.values():
             machine.kill()
@@ -189,7 +201,6 @@ class TotalLoss:
         plan = self._carry_out(disks, survivors, draws)
         self._account.count("recoveries")
         self.on_recovered(self._metadata_of(plan), plan)
-        cluster.network.tell_epochs(self._epoch_of)
         if back:
             after_us = draws.randrange(2 * SECOND, 8 * SECOND)
             cluster.kernel.after(after_us, self._return, (cluster.machines[back], held))
@@ -255,10 +266,6 @@ class TotalLoss:
         metadata.adopt(image)
         return metadata
 
-    def _epoch_of(self, number: int) -> ClusterEpoch:
-        node = self._cluster.machines[number].node
-        return NO_CLUSTER if node is None else node.cluster_epoch
-
     # -- the return ----------------------------------------------------------------------------------------
 
     def _return(self, who: tuple[Machine, dict[str, FileImage]], second: object) -> None:
@@ -278,6 +285,7 @@ class TotalLoss:
         self._cluster.kernel.after(STAYS_US, self._put_one_away, machine)
 
     def _put_away(self) -> None:
+        self._twins.put_away()
         for number in list(self._returned):
             self._put_one_away(self._cluster.machines[number], None)
 

@@ -337,6 +337,12 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "the disks that follow a recovery are changed before the one that they are to follow"),
     ("recovery_keeps_epoch", "M5", "total-loss",
      "a recovered cluster is of the same epoch as before, and hears the disks that it was recovered without"),
+    ("other_birth_votes", "M5", "total-loss",
+     "candidates and voters of another cluster of the same name are heard"),
+    ("other_birth_appends", "M5", "total-loss",
+     "a leader of another cluster of the same name is followed"),
+    ("birth_not_kept", "M5", "total-loss",
+     "a disk that is no founder's takes what a leader sends, and does not keep of which birth that is"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (
@@ -362,6 +368,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("M1.late-vote", "elections"),
     ("M1.late-reply", "terms elections reorder"),
     ("M5.other-epoch", "total-loss"),
+    ("M5.other-birth", "total-loss"),
     ("C6.full", "retention"),
     ("L1.damaged-envelope", "mixed kills partitions"),
     ("L2.unread", "repeats"),

@@ -66,7 +66,8 @@
     SnapshotState        who goes on from a snapshot has what the commands up to its end have made (M1p)
     CommittedSurvives    a recovery goes on with all committed commands, if a disk that is left has them (M5)
     RecoveryCompleted    a recovery that was cut short is completed when the same is said again (M5)
-    OldMemberKept        a disk that a recovery left out takes part in nothing, and keeps what it holds (M5)
+    OldMemberKept        a disk that a recovery left out, or of another cluster, takes part in nothing, and
+                         keeps what it holds (M5)
     Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
     SlowKeepsMinimum, ProbationServed
                          who is slow does not come and go, see `watching/paces.py` (R17, R18)

@@ -34,7 +34,10 @@ class Recoveries:
 
 
 def of_another_epoch(node: Node, event: Event | None) -> bool:
-    """Whether a message was refused for its epoch: a working peer is heard only in its own."""
+    """Whether a message was refused for its epoch: a working peer is heard only in its own, and in its own
+    cluster.
+    """
     if not isinstance(event, Received):
         return False
-    return event.epoch.number not in (0, node.cluster_epoch.number)
+    theirs, mine = event.epoch, node.cluster_epoch
+    return theirs.number not in (0, mine.number) or (bool(theirs.name and mine.name) and theirs != mine)
