@@ -13,8 +13,9 @@ takes anything from the other, nor gives anything up: no entry, no vote, no reco
 
 A founder reads the birth off its own certificate. Any other disk is told by the first leader that sends it
 something to keep, and takes nothing of it before the name is durable: a log without a name would be believed
-anywhere. Release 0.1.0 does not say the birth: who has not heard it takes a cluster of the first epoch for
-its own, as that release does. The model is `births`.
+anywhere. While it has kept nothing it may be told of another one: what it heard first may have been late.
+Release 0.1.0 does not say the birth: who has not heard it takes a cluster of the first epoch for its own, as
+that release does. The model is `births`.
 
 A disk that belongs to no cluster yet is heard, and hears everybody: it has nothing that could contradict.
 """
@@ -35,7 +36,7 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import FIRST_CLUSTER, NO_TICKET, ClusterEpoch, Recovered, Ticket
+from liftlog.types import FIRST_CLUSTER, NO_CLUSTER, NO_TICKET, ClusterEpoch, Recovered, Ticket
 
 KEPT = (AppendRequest, SnapshotChunk)
 """What a leader sends to be kept."""
@@ -44,7 +45,7 @@ KEPT = (AppendRequest, SnapshotChunk)
 class Lineage:
     """The epoch that this node is of, and what its disk says of that."""
 
-    __slots__ = ("_ctx", "_identity", "_raft", "_taken", "_ticket", "epoch", "strangers")
+    __slots__ = ("_certified", "_ctx", "_identity", "_raft", "_taken", "_ticket", "epoch", "strangers")
 
     def __init__(self, ctx: Context, raft: Raft, recovered: Recovered) -> None:
         """The metadata are those of the disk's snapshot, if it has one."""
@@ -58,6 +59,8 @@ class Lineage:
         self.epoch: ClusterEpoch = FIRST_CLUSTER if not known.number and in_use else known
         """Number 0: it is of none yet. A log without a snapshot is of the first. Of that the name is empty
         while this disk does not know the birth."""
+        self._certified = False
+        """The name was read off a certificate: this disk is of that birth, whatever else it was told."""
         self._taken: ClusterEpoch | None = None
         """What a leader has told, which is not durable yet."""
         self._ticket = NO_TICKET
@@ -74,8 +77,14 @@ class Lineage:
         """Look whether this disk has signed a certificate: then it can be of no other birth, and believes no
         leader of another one before its own is complete.
         """
-        if self.epoch.number <= 1 and not self.epoch.name and self._raft.signed:
+        if not self._certified and self.epoch.number <= FIRST_CLUSTER.number and self._raft.signed:
+            self._certified = True
             self.epoch = ClusterEpoch(FIRST_CLUSTER.number, birth_name(self._raft.signed))
+
+    def _is_bound(self) -> bool:
+        """Whether this disk has signed, kept or been granted anything: only then it is of a cluster."""
+        raft = self._raft
+        return bool(raft.signed or raft.raft_log.last_index or self._identity.incarnation)
 
     def applied(self) -> None:
         """The metadata have moved on: a disk that was of no cluster is of this one."""
@@ -101,7 +110,8 @@ class Lineage:
         """True if this was what a leader has told: what it sends is taken from now on."""
         if self._taken is None or ticket != self._ticket:
             return False
-        self.epoch = max(self.epoch, self._taken)
+        if not self._certified and self.epoch.number <= self._taken.number:
+            self.epoch = self._taken
         self._taken = None
         return True
 
@@ -112,7 +122,8 @@ class Lineage:
         was before a recovery or is since one without us; or it is to be kept, and the birth is not durable.
         """
         self.born()
-        mine, theirs = self.epoch, event.epoch
+        bound = self._is_bound()
+        mine, theirs = self.epoch if bound else NO_CLUSTER, event.epoch
         known = bool(mine.number and theirs.number)
         first = mine.number == theirs.number == FIRST_CLUSTER.number
         fits = self._ctx.decides(
@@ -121,7 +132,7 @@ class Lineage:
         )
         if fits or self._lets_pass(event):
             self.strangers.pop(event.sender, None)
-            return fits and self._waits(event)
+            return fits and self._waits(event, bound)
         reason = _reason(mine, theirs)
         if self.strangers.get(event.sender) != reason:
             # Said once, and not with each message, of which there are many a second.
@@ -136,15 +147,18 @@ class Lineage:
         votes = mutants.other_birth_votes and isinstance(event.message, (VoteRequest, VoteReply))
         return votes or (mutants.other_birth_appends and isinstance(event.message, (*KEPT, AppendReply)))
 
-    def _waits(self, event: Received) -> bool:
-        """Take up the birth that a leader tells, before anything else of it."""
-        if self.epoch.name or not event.epoch.name or event.epoch.number != FIRST_CLUSTER.number:
+    def _waits(self, event: Received, bound: bool) -> bool:
+        """Take up whose log a leader sends, before anything else of it."""
+        theirs = event.epoch
+        if not theirs.name or theirs == self.epoch:
+            return False
+        if bound and (self.epoch.name or theirs.number != FIRST_CLUSTER.number):
             return False
         if not isinstance(event.message, KEPT) or self._ctx.mutants.birth_not_kept:
             return False
         if self._taken is None:
             self._ctx.mark("M5.told-birth")
-            self._taken = event.epoch
+            self._taken = theirs
             self._ticket = self.remember()
         return True
 

@@ -147,6 +147,29 @@ def test_M5_a_disk_without_a_certificate_takes_nothing_before_the_birth_is_durab
     assert spare(write.identity, node.raft.log).cluster_epoch == HERE
 
 
+def test_M5_who_has_kept_nothing_of_what_it_was_told_of_is_told_anew() -> None:
+    """What it heard first was late, of before a recovery: an empty disk must not be of that for ever."""
+    node = spare()
+    (write,) = saved(list(node.step(Received(2, heartbeat(), THERE)).effects))
+    node.step(Durable(write.ticket))
+    assert node.cluster_epoch == THERE and not node.raft.log
+    for now in (HERE, ClusterEpoch(2, "recovered")):
+        (write,) = saved(list(node.step(Received(2, heartbeat(), now)).effects))
+        assert write.identity.belongs_to == now and not node.raft.log
+        node.step(Durable(write.ticket))
+        assert node.cluster_epoch == now
+    node.step(Received(2, heartbeat(), ClusterEpoch(2, "recovered")))
+    assert len(node.raft.log) == 1 and not node.lineage.strangers
+    assert not node.step(Received(3, heartbeat(9), HERE)).effects and list(node.lineage.strangers) == [3]
+
+
+def test_M5_a_certificate_says_more_than_what_a_leader_has_told() -> None:
+    recovered = Recovered(
+        Identity(1, "a1", 0, cluster_epoch=1, recovery=THERE.name), HardState(0, 0, OURS), [], [], False, 7
+    )
+    assert Node(NodeConfig(1, (1, 2, 3)), recovered).cluster_epoch == HERE
+
+
 def test_M5_a_log_of_an_earlier_release_is_called_after_its_leader() -> None:
     node = spare(Identity(4, "d4", 5, cluster_epoch=1), [Entry(1, 3, b"")])
     assert node.cluster_epoch == FIRST_CLUSTER

@@ -9,7 +9,8 @@ What tells them apart is the *birth*: the certificate that a founder has signed,
 (I2), names one cluster and no other. A disk says of which birth it is, as far as it knows, and two that know
 different ones take nothing from each other: no vote and no entry. A founder knows it from its signature on,
 before the birth is complete. A disk that has signed nothing, here the *joiner*, is told by the first leader
-that sends it something, and takes nothing before that is durable.
+that sends it something, and takes nothing before that is durable. While it has taken nothing it may be told
+of another one: what it heard first may have been late.
 
 Terms and places in a log are counted from 1 in either cluster, so that logs of both agree where they have
 nothing in common: Raft's comparison of a term at a place holds within one cluster only.
@@ -170,9 +171,11 @@ class Births(Model):
 
     @action
     def Tell(s, b: Birth, n: Number):
-        """The first leader of which it hears."""
-        when(s.Joiners == 1, s.leads[b][n], is_none(s.told), s.variant != "kept-before-told")
+        """The first leader of which it hears, or another one, while it has nothing of that one's."""
+        when(s.Joiners == 1, s.leads[b][n], s.variant != "kept-before-told")
+        when(If(is_none(s.told), True, And(size(s.joined) == 0, get(s.told) != b)))
         s.told = b
+        s.durable = False
 
     @action
     def Sync(s):
