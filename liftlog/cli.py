@@ -42,6 +42,7 @@ GROUPS: dict[str, CommandGroup] = {
     "serve": CommandGroup("liftlog.commands.serve", "run one node"),
     "dev": CommandGroup("liftlog.commands.serve", "run a local cluster with an embedded nats-server"),
     "stream": CommandGroup("liftlog.commands.stream", "create, list, inspect and remove streams"),
+    "consumer": CommandGroup("liftlog.commands.consumer", "durable consumers: what was acked, what comes"),
     "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),
     "sub": CommandGroup("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": CommandGroup("liftlog.commands.cluster", "who is alive, who leads what"),

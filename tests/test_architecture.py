@@ -330,7 +330,8 @@ ROLES: dict[str, tuple[str, ...]] = {
 FLOORS: dict[str, tuple[str, ...]] = {
     "liftlog.core.metadata": ("liftlog.core.guards",),
     "liftlog.core.raft": ("liftlog.core.guards", "liftlog.core.hints"),
-    "liftlog.core.replica": ("liftlog.core.context", "liftlog.core.metadata"),
+    "liftlog.core.consumers": (),
+    "liftlog.core.replica": ("liftlog.core.consumers", "liftlog.core.context", "liftlog.core.metadata"),
 }
 
 # The rooms of the simulator, lowest first, and what each is for: it may import of those before it only. What

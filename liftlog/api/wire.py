@@ -21,11 +21,16 @@ from liftlog.messages import (
     AlterStreamRequest,
     ClientMessage,
     ClientReply,
+    ConsumersRequest,
+    CreateConsumerRequest,
+    DeleteConsumerRequest,
     DeleteMessageRequest,
     DeleteStreamRequest,
     ElectLeaderRequest,
     MoveReplicasRequest,
+    PullRequest,
     ReadRequest,
+    SettleRequest,
     SpannedRead,
     StreamInfoRequest,
     SubjectRequest,
@@ -158,6 +163,11 @@ REQUEST_SINCE: Mapping[type[object], int] = {
     SubjectRequest: 3,
     DeleteMessageRequest: 3,
     VisibleReadRequest: 3,
+    CreateConsumerRequest: 3,
+    DeleteConsumerRequest: 3,
+    ConsumersRequest: 3,
+    PullRequest: 3,
+    SettleRequest: 3,
 }
 """U1: with which version of the protocol requests came that were not there before. Who speaks an earlier one
 does not know them, and hangs up.
@@ -182,4 +192,6 @@ def request_problem(request: ClientMessage) -> str:
             return f"max_bytes is {request.max_bytes}; accepted: 1 to {READ_MAX_BYTES}"
         if not 0 <= request.wait_ms <= READ_WAIT_MAX_MS:
             return f"wait_ms is {request.wait_ms}; accepted: 0 to {READ_WAIT_MAX_MS}"
+    elif isinstance(request, PullRequest) and request.wait_ms > READ_WAIT_MAX_MS:
+        return f"wait_ms is {request.wait_ms}; accepted: 0 to {READ_WAIT_MAX_MS}"
     return ""

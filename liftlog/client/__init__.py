@@ -3,6 +3,7 @@
 from liftlog.client.batches import BatchRecord
 from liftlog.client.bounds import END, FOREVER, At, Start, Until
 from liftlog.client.client import Client
+from liftlog.client.consuming import Delivery, PullConsumer
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.publisher import Publisher, PublishResult
@@ -10,6 +11,7 @@ from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
 from liftlog.client.reading import Gap, PartitionRecord, RecordsGone, StreamReading
 from liftlog.client.registry import AckView, Listener
 from liftlog.client.streams import StreamPublisher
+from liftlog.messages import ConsumerConfig, ConsumerInfo
 
 __all__ = [
     "EARLIEST",
@@ -23,12 +25,16 @@ __all__ = [
     "BatchRecord",
     "ByKey",
     "Client",
+    "ConsumerConfig",
+    "ConsumerInfo",
+    "Delivery",
     "Gap",
     "Listener",
     "PartitionRecord",
     "Partitioner",
     "PublishResult",
     "Publisher",
+    "PullConsumer",
     "RandomPartition",
     "Reader",
     "RecordsGone",

@@ -31,6 +31,7 @@ from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.bounds import END, Start, Until
 from liftlog.client.connecting import server_info, why_not_connected
+from liftlog.client.consuming import UsesConsumers
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.managing import ManagesNodes
@@ -70,7 +71,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client(AsksSubjects, ManagesNodes):
+class Client(AsksSubjects, ManagesNodes, UsesConsumers):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(

@@ -18,8 +18,8 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, TypeVar
 
@@ -28,6 +28,7 @@ import trio
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.bounds import END, Start, Until
 from liftlog.client.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Client
+from liftlog.client.consuming import Delivery, PullConsumer
 from liftlog.client.partitioners import Partitioner
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST
@@ -35,7 +36,7 @@ from liftlog.client.reading import BUFFER_BYTES, Gap, PartitionList, PartitionRe
 from liftlog.client.registry import MAX_AGE_MS, AckView
 from liftlog.client.streams import StreamPublisher
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
-from liftlog.messages import StreamChanges, StreamInfo
+from liftlog.messages import ConsumerConfig, ConsumerInfo, StreamChanges, StreamInfo
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError, Record, StreamConfig
 
@@ -300,6 +301,54 @@ class TrioReading:
         return found, dict(self._reading.positions)
 
 
+class TrioPullConsumer:
+    """As `PullConsumer`. `pull` is a context that gives an async iterator of deliveries."""
+
+    def __init__(self, bridge: TrioBridge, consumer: PullConsumer) -> None:
+        self._bridge = bridge
+        self.consumer = consumer
+
+    async def info(self) -> ConsumerInfo:
+        return await self._bridge.run(self.consumer.info)
+
+    async def fetch(
+        self, messages: int = 100, *, wait_ms: int = 1000, max_bytes: int = 1024 * 1024
+    ) -> list[Delivery]:
+        return await self._bridge.run(
+            lambda: self.consumer.fetch(messages, wait_ms=wait_ms, max_bytes=max_bytes)
+        )
+
+    async def ack(self, *deliveries: Delivery) -> list[int]:
+        return await self._bridge.run(lambda: self.consumer.ack(*deliveries))
+
+    async def term(self, *deliveries: Delivery) -> list[int]:
+        return await self._bridge.run(lambda: self.consumer.term(*deliveries))
+
+    async def nak(self, *deliveries: Delivery, delay_ms: int = 0) -> list[int]:
+        return await self._bridge.run(lambda: self.consumer.nak(*deliveries, delay_ms=delay_ms))
+
+    async def progress(self, *deliveries: Delivery) -> list[int]:
+        return await self._bridge.run(lambda: self.consumer.progress(*deliveries))
+
+    @asynccontextmanager
+    async def pull(
+        self, messages: int = 100, *, max_bytes: int = 1024 * 1024
+    ) -> AsyncIterator[AsyncIterator[Delivery]]:
+        """Who leaves it gives back what is not settled."""
+        pulling = self.consumer.pull(messages, max_bytes=max_bytes)
+
+        async def deliveries() -> AsyncGenerator[Delivery, None]:
+            while True:
+                yield await self._bridge.run(pulling.__anext__)
+
+        try:
+            async with aclosing(deliveries()) as found:
+                yield found
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._bridge.run(self.consumer.give_back)
+
+
 class TrioClient:
     """A client for trio. Made by `connect`, which closes it."""
 
@@ -435,6 +484,23 @@ class TrioClient:
         return await self.call(
             lambda client: client.subjects(stream, filter, partition, timeout_ms=timeout_ms)
         )
+
+    async def consumer(
+        self,
+        stream: str | StreamInfo,
+        name: str,
+        *,
+        config: ConsumerConfig | None = None,
+        partition: int = 0,
+        timeout_ms: int = 0,
+    ) -> TrioPullConsumer:
+        """As `Client.consumer`."""
+        made = await self.call(
+            lambda client: client.consumer(
+                stream, name, config=config, partition=partition, timeout_ms=timeout_ms
+            )
+        )
+        return TrioPullConsumer(self._bridge, made)
 
     async def who_acks(self, subject: str, *, max_age_ms: int = MAX_AGE_MS) -> AckView:
         return await self.call(lambda client: client.who_acks(subject, max_age_ms=max_age_ms))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, TypeVar
 
 from liftlog.api.spans import batches_of
 from liftlog.client.errors import RequestFailed, Unreachable
@@ -36,6 +36,8 @@ from liftlog.messages import (
     VisibleReadRequest,
 )
 from liftlog.types import LiftlogError, PartitionId, Record
+
+T = TypeVar("T")
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -117,6 +119,13 @@ class Reader:
         reply = await self._call(request, True)
         if not isinstance(reply, SubjectReply):
             raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
+        return reply
+
+    async def ask_leader(self, request: ClientMessage, kind: type[T]) -> T:
+        """What the partition's leader answers, of this kind. Raises RequestFailed, Unreachable."""
+        reply = await self._call(request, True)
+        if not isinstance(reply, kind):
+            raise LiftlogError(f"a server answered {type(request).__name__} with {type(reply).__name__}")
         return reply
 
     def has_seen(self, epoch: int, hw: int) -> None:

@@ -35,7 +35,11 @@ from liftlog.messages import (
     ClientReply,
     ClientRequest,
     ClusterStatusRequest,
+    ConsumerRequest,
+    ConsumersRequest,
+    CreateConsumerRequest,
     CreateStreamRequest,
+    DeleteConsumerRequest,
     DeleteMessageRequest,
     DeleteStreamRequest,
     DoneReply,
@@ -44,12 +48,14 @@ from liftlog.messages import (
     ErrorReply,
     MoveReplicasRequest,
     OffsetRequest,
+    PullRequest,
     PurgeRequest,
     RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
     RemoveNodeRequest,
     RetireNodeRequest,
+    SettleRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -124,7 +130,15 @@ class Requests:
             case PurgeRequest():
                 self._purge(client, request)
             case DeleteMessageRequest():
-                self._delete(client, request)
+                self._by_journal(client, request)
+            case (
+                CreateConsumerRequest()
+                | DeleteConsumerRequest()
+                | ConsumersRequest()
+                | PullRequest()
+                | SettleRequest()
+            ):
+                self._by_journal(client, request)
             case CreateStreamRequest():
                 self._changes.create(client, request)
             case AlterStreamRequest():
@@ -271,22 +285,25 @@ class Requests:
         else:
             replica.purge(client, request)
 
-    def _delete(self, client: ClientRef, request: DeleteMessageRequest) -> None:
-        """R21: the partition's leader takes it up."""
+    def _by_journal(self, client: ClientRef, request: DeleteMessageRequest | ConsumerRequest) -> None:
+        """R21, K1-K7: the partition's leader takes it up, if there is a journal."""
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
         if replica is None or replica.state != "ready" or not self._ctx.incarnation:
             self._not_here(client, request.partition)
         elif stream is not None and not stream.config.has_journal:
+            what = "it has no consumers"
+            if isinstance(request, DeleteMessageRequest):
+                what = "its messages cannot be deleted one by one"
             text = (
-                f"messages of stream {stream.config.name!r} cannot be deleted one by one; that takes a "
-                "stream that was created with it: stream create --removal"
+                f"stream {stream.config.name!r}: {what}; that takes a stream that was created with a "
+                "journal: stream create --removal"
             )
             self._clients.reply(client, ErrorReply(ERR_INVALID, text, False))
         elif replica.leading is None or replica.journal is None or replica.journal.leading is None:
             self._not_leader(client, replica)
         else:
-            replica.delete(client, request.offset)
+            replica.write(client, request)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._replicas.get(request.partition)

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from liftlog.messages.consumers import ConsumerReply, ConsumerRequest
 from liftlog.messages.struct import Struct
 from liftlog.types import (
     NO_OFFSET,
@@ -519,6 +520,7 @@ ClientMessage = (
     | RemoveNodeRequest
     | DrainNodeRequest
     | RetireNodeRequest
+    | ConsumerRequest
 )
 ClientReply = (
     ReadReply
@@ -529,5 +531,6 @@ ClientReply = (
     | DoneReply
     | MessageDeleted
     | ClusterStatusReply
+    | ConsumerReply
     | ErrorReply
 )

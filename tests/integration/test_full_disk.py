@@ -111,7 +111,8 @@ def test_D5_the_only_copy_of_a_stream_is_read_while_its_disk_is_full(tmp_path: P
             assert (await client.publish("alone", refused, timeout_ms=100)).outcome != "ok"
         limit_files(nodes[node].pid, -1)
 
-        # Shut for up to a second yet, where the last attempt came before there was room: each is answered at once.
+        # Shut for up to a second yet, where the last attempt came before there was room: each is answered at
+        # once.
         async def taken_again() -> bool:
             result = await client.publish("alone", b"20 later", timeout_ms=20_000)
             assert result.outcome in ("ok", "fail"), result

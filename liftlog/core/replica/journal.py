@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from liftlog.core.replica.consuming import ConsumersLead
 from liftlog.core.replica.entries import encode_removed
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader, read_only
@@ -194,11 +195,14 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_deletions",)
+    __slots__ = ("_consumers", "_deletions")
 
-    def __init__(self, log: LogState, leading: LeaderState, deletions: Deletions) -> None:
+    def __init__(
+        self, log: LogState, leading: LeaderState, deletions: Deletions, consumers: ConsumersLead
+    ) -> None:
         super().__init__(log, leading)
         self._deletions = deletions
+        self._consumers = consumers
 
     def begin(self) -> None:
         """There is nothing to subscribe to."""
@@ -219,24 +223,31 @@ class JournalLeader(Leader):
     @property
     def settled(self) -> bool:
         """Whether nobody waits."""
-        return not len(self._deletions)
+        return not len(self._deletions) and self._consumers.settled
 
     def stop(self) -> None:
         """N3: whoever waits is told to ask another one."""
-        self._deletions.end(ERR_NOT_LEADER, "the leader has changed; ask again")
+        self._end(ERR_NOT_LEADER, "the leader has changed; ask again")
 
     def forget(self, client: ClientRef) -> None:
         """What it has asked for goes on."""
         self._deletions.forget(client)
+        self._consumers.forget(client)
 
     def fence(self) -> None:
         """N2: nothing is promised without contact to the controller."""
-        self._deletions.end(ERR_NOT_READY, "this leader has lost contact to the cluster; ask again")
+        self._end(ERR_NOT_READY, "this leader has lost contact to the cluster; ask again")
+
+    def _end(self, code: str, text: str) -> None:
+        self._deletions.end(code, text)
+        self._consumers.end(code, text)
 
     def hw_moved(self) -> None:
         """What is committed now is answered."""
         self._deletions.committed()
+        self._consumers.committed()
 
     def tick(self) -> None:
         """Whoever has waited for too long is told."""
         self._deletions.tick()
+        self._consumers.tick()

@@ -10,6 +10,8 @@ Bytes stay: readers get a batch without the records that are gone, followers get
 
 from __future__ import annotations
 
+from liftlog.core.consumers.entries import is_consumers
+from liftlog.core.consumers.state import Consumers
 from liftlog.core.replica.entries import decode_removed
 from liftlog.core.replica.state import READY, LogState
 from liftlog.format import CorruptBatch, decode_records, decode_values, encode_sparse
@@ -23,7 +25,7 @@ SLICE_BYTES = 256 * 1024
 class Removed:
     """Of one copy. `log`: the journal. `folded`: what lies below is heeded."""
 
-    __slots__ = ("_ctx", "_epochs", "_log", "_whole", "folded", "problem", "request")
+    __slots__ = ("_ctx", "_epochs", "_log", "_whole", "consumers", "folded", "problem", "request")
 
     def __init__(self, log: LogState) -> None:
         self._log = log
@@ -31,6 +33,8 @@ class Removed:
         self._epochs: dict[int, int] = {}
         """By offset: the epoch of the record that is gone."""
         self._whole = False
+        self.consumers = Consumers()
+        """What the same entries say of consumers (K2)."""
         self.folded = 0
         self.request = 0
         """The read of storage that is under way; 0 = none."""
@@ -78,6 +82,7 @@ class Removed:
     def _begin(self) -> None:
         """The log was opened, or what was known to be committed of it was cut: fold it from its beginning."""
         self._epochs.clear()
+        self.consumers.clear()
         self.problem = ""
         self._whole = self._ctx.mutants.removed_read_to_nothing
         self.request = 0
@@ -133,7 +138,10 @@ class Removed:
             try:
                 entries = decode_values(batch)[self.folded - batch.base_offset : end - batch.base_offset]
                 for entry in entries:
-                    self._epochs.update(decode_removed(entry))
+                    if is_consumers(entry):
+                        self.consumers.take(self.folded, entry)
+                    else:
+                        self._epochs.update(decode_removed(entry))
                     self.folded += 1
             except (CorruptBatch, LiftlogError) as error:
                 self._ctx.mark("R21.unreadable")

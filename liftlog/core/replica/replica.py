@@ -10,8 +10,6 @@ moved, storage's next job. What is to follow all of that, the next fetch, or the
 
 from __future__ import annotations
 
-from collections import deque
-
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.entry import entry
@@ -22,7 +20,7 @@ from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.reader import Readers
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.repair import Repairs
-from liftlog.core.replica.role_state import Following, LeaderState
+from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.roles import LeaderRoles, leader_roles
 from liftlog.core.replica.serving import range_refusal, refuse
 from liftlog.core.replica.state import (
@@ -38,11 +36,13 @@ from liftlog.core.replica.state import (
     LogState,
 )
 from liftlog.core.replica.upkeep import Upkeep
-from liftlog.epochs import EpochHistory
+from liftlog.core.replica.view import LogView
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
     Compacted,
+    ConsumerRequest,
+    DeleteMessageRequest,
     Fetch,
     FetchProgress,
     FetchReply,
@@ -63,13 +63,13 @@ from liftlog.messages import (
     TimeFound,
     Unsubscribe,
 )
-from liftlog.types import NO_TICKET, ClientRef, EpochStart, LogSummary, PartitionId, Ticket, invariant
+from liftlog.types import NO_TICKET, ClientRef, LogSummary, PartitionId, Ticket, invariant
 
 ROUNDS_MAX = 64
 """Reactions that one event may cause. What reacts changes less and less, so that a few are enough."""
 
 
-class Replica:
+class Replica(LogView):
     """One partition's log on this node, with the role that the metadata gives it. See the module."""
 
     __slots__ = (
@@ -95,70 +95,6 @@ class Replica:
         self.repairs = Repairs(self.log)
         self.reopening = Reopening(self.log)
 
-    # -- what others look at ----------------------------------------------------------------------
-
-    @property
-    def id(self) -> PartitionId:
-        return self.log.id
-
-    @property
-    def role(self) -> str:
-        if self.log.leading is not None:
-            return "leader"
-        return "follower" if self.log.following is not None else "idle"
-
-    @property
-    def state(self) -> str:
-        return self.log.state
-
-    @property
-    def leading(self) -> LeaderState | None:
-        return self.log.leading
-
-    @property
-    def following(self) -> Following | None:
-        return self.log.following
-
-    @property
-    def epoch(self) -> int:
-        return self.log.epoch
-
-    @property
-    def log_start(self) -> int:
-        return self.log.log_start
-
-    @property
-    def leo(self) -> int:
-        return self.log.leo
-
-    @property
-    def durable_leo(self) -> int:
-        return self.log.durable_leo
-
-    @property
-    def hw(self) -> int:
-        return self.log.hw
-
-    @property
-    def history(self) -> EpochHistory:
-        return self.log.history
-
-    @property
-    def epochs(self) -> list[EpochStart]:
-        return self.log.history.entries
-
-    @property
-    def pending(self) -> deque[tuple[int, int]]:
-        return self.log.pending
-
-    @property
-    def record(self) -> PartitionState | None:
-        return self.log.record
-
-    @property
-    def isr(self) -> tuple[int, ...]:
-        return self.log.isr
-
     # -- two logs of one partition (R10, R14) -----------------------------------------------------
 
     def joined_by(self, journal: Replica) -> None:
@@ -183,6 +119,13 @@ class Replica:
         if self.removed is not None and self.data is not None and self.removed.follow(anew):
             self.data.readers.wake()
 
+    def _supply(self, read: LogRead | None = None) -> None:
+        """Of the data: consumers may wait for what is committed now, or for what storage has read."""
+        journal = self.journal
+        if journal is not None and journal.roles is not None:
+            journal.roles.supply(read)
+            journal._settle()
+
     @property
     def standing(self) -> str:
         """The state of this log; while it is ready and the other one is not, of that one: neither acts."""
@@ -203,6 +146,7 @@ class Replica:
             elif change == HW_MOVED:
                 self.readers.wake()
                 self._fold()
+                self._supply()
                 if self.roles is not None:
                     self.roles.leader.hw_moved()
             elif change == START_MOVED:
@@ -325,7 +269,7 @@ class Replica:
         self.step_aside()
         self.ctx.mark("R1.lead")
         office = self.data.roles if self.data is not None else None
-        roles = self.roles = leader_roles(log, record, office)
+        roles = self.roles = leader_roles(log, record, office, self.removed)
         log.enter(record.epoch, roles.state)
         self.readers.wake()
         roles.leader.begin()
@@ -448,6 +392,9 @@ class Replica:
             self.repairs.note(event.damage)
             if self.data is not None and self.removed.on_read(event, self.data.log_start):
                 self.data.readers.wake()
+        else:
+            self.repairs.note(event.damage)
+            self._supply(event)
         self._settle()
 
     @entry
@@ -634,11 +581,14 @@ class Replica:
             self.roles.purges.check()
 
     @entry
-    def delete(self, client: ClientRef, offset: int) -> None:
-        """R21: a message is to be deleted: this leader writes that into the journal."""
+    def write(self, client: ClientRef, request: DeleteMessageRequest | ConsumerRequest) -> None:
+        """R21, K1-K7: this leader answers by the journal, and writes into it."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
-            journal.roles.delete(client, offset, self.log, journal.removed)
+            if isinstance(request, DeleteMessageRequest):
+                journal.roles.delete(client, request, self.log, journal.removed)
+            else:
+                journal.roles.consume(client, request)
             journal._settle()
 
     def forget(self, client: ClientRef) -> None:

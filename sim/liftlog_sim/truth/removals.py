@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.replica.entries import Named, decode_removed
 from liftlog.core.replica.replica import Replica
@@ -42,7 +43,8 @@ class DeletionTruth:
         committed = self.journal.contents.committed
         for offset in range(self._taken, len(committed)):
             record = committed[offset]
-            for named in decode_removed(record.value or b"") if record is not None else ():
+            entry = record.value or b"" if record is not None else b""
+            for named in () if record is None or is_consumers(entry) else decode_removed(entry):
                 self._named.setdefault(named, offset + 1)
         self._taken = len(committed)
         return self._named

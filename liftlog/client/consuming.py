@@ -1,0 +1,265 @@
+"""Durable consumers: the cluster remembers what was acked, and gives the rest again (K1-K7).
+
+    consumer = await client.consumer("orders", "billing", config=ConsumerConfig(ack_wait_ms=10_000))
+    async with consumer.pull() as deliveries:
+        async for delivery in deliveries:
+            ...
+            await consumer.ack(delivery)
+
+A consumer belongs to one partition of a stream that has a journal. Programs that open the same one share its
+messages: each goes to one of them, and to another one if it is not acked in time. An ack that has returned is
+durable: the message does not come again. One that raises leaves that open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from liftlog.client.errors import RequestFailed
+from liftlog.client.reader import Reader
+from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.messages import (
+    ACK,
+    ERR_NOT_FOUND,
+    NAK,
+    PROGRESS,
+    PULL_MAX,
+    RUNS_MAX,
+    TERM,
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumersReply,
+    ConsumersRequest,
+    CreateConsumerRequest,
+    DeleteConsumerRequest,
+    DoneReply,
+    PullReply,
+    PullRequest,
+    SettledReply,
+    SettleRequest,
+    StreamInfo,
+)
+from liftlog.types import LiftlogError, PartitionId, Record
+
+WAIT_SLICE_MS = 2000
+"""For so long a server waits at once: less than one attempt takes."""
+
+
+class Delivery(NamedTuple):
+    """A message that a consumer was given, for the `delivered`-th time."""
+
+    record: Record
+    delivered: int
+
+
+class PullConsumer:
+    """A consumer that exists, under one number: if it is deleted, and made anew, this one is over."""
+
+    def __init__(self, reader: Reader, info: ConsumerInfo) -> None:
+        self._reader = reader
+        self._name = info.name
+        self.number = info.number
+        self.config = info.config
+        self._given: dict[int, None] = {}
+        """Offsets that were given to this program, and that it has not settled."""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def partition(self) -> PartitionId:
+        return self._reader.partition
+
+    async def info(self) -> ConsumerInfo:
+        """As the partition's leader knows it now. Raises RequestFailed."""
+        return (await consumers_of(self._reader, self._name))[0]
+
+    async def fetch(
+        self, messages: int = 100, *, wait_ms: int = 1000, max_bytes: int = 1024 * 1024
+    ) -> list[Delivery]:
+        """At most so many messages; as soon as there are any, none if none came within `wait_ms` (0: what is
+        there now). Those not acked within the consumer's `ack_wait_ms` are given again, to anybody.
+
+        Raises RequestFailed, with code "not-found" if the consumer was deleted; LiftlogError.
+        """
+        if not 0 < messages <= PULL_MAX:
+            raise LiftlogError(f"{messages} messages cannot be fetched at once; 1 to {PULL_MAX} can")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_ms / 1000
+        while True:
+            left_ms = max(0, round((until - loop.time()) * 1000))
+            request = PullRequest(
+                partition=self.partition,
+                consumer=self.number,
+                messages=messages,
+                max_bytes=max_bytes,
+                wait_ms=min(left_ms, WAIT_SLICE_MS),
+            )
+            reply = await self._reader.ask_leader(request, PullReply)
+            if reply.runs or left_ms <= WAIT_SLICE_MS:
+                return self._deliveries(reply)
+
+    def _deliveries(self, reply: PullReply) -> list[Delivery]:
+        counts = {
+            place: count for offset, length, count in reply.runs for place in range(offset, offset + length)
+        }
+        try:
+            batches = [parse_batch(self.partition, frame) for frame in reply.batches]
+            records = [record for batch in batches for record in decode_records(batch)]
+        except CorruptBatch as error:
+            text = f"partition {self.partition}: a server sent a damaged batch: {error}"
+            raise LiftlogError(text) from None
+        found = [Delivery(record, counts[record.offset]) for record in records if record.offset in counts]
+        self._given.update(dict.fromkeys(one.record.offset for one in found))
+        return found
+
+    async def ack(self, *deliveries: Delivery) -> list[int]:
+        """These are done and never come again: that is durable when this returns. Returns offsets of which
+        the leader knows no delivery, as after a change of leader: these do come again.
+        """
+        return await self._settle(ACK, deliveries)
+
+    async def term(self, *deliveries: Delivery) -> list[int]:
+        """As `ack`, of what cannot be processed."""
+        return await self._settle(TERM, deliveries)
+
+    async def nak(self, *deliveries: Delivery, delay_ms: int = 0) -> list[int]:
+        """Have these given again, `delay_ms` from now. A new leader may forget the delay."""
+        return await self._settle(NAK, deliveries, delay_ms)
+
+    async def progress(self, *deliveries: Delivery) -> list[int]:
+        """These are still being worked on: their `ack_wait_ms` begins anew."""
+        return await self._settle(PROGRESS, deliveries)
+
+    async def _settle(self, how: str, deliveries: Sequence[Delivery], delay_ms: int = 0) -> list[int]:
+        return await self._settle_offsets(how, [one.record.offset for one in deliveries], delay_ms)
+
+    async def _settle_offsets(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
+        unknown: list[int] = []
+        for runs in _requests(sorted(dict.fromkeys(offsets))):
+            request = SettleRequest(self.partition, self.number, how, runs, delay_ms)
+            reply = await self._reader.ask_leader(request, SettledReply)
+            for offset, length in reply.unknown:
+                unknown += range(offset, offset + length)
+            if how != PROGRESS:
+                for offset, length in runs:
+                    for place in range(offset, offset + length):
+                        self._given.pop(place, None)
+        return unknown
+
+    async def give_back(self) -> None:
+        """Have given again, to anybody and at once, what this program has not settled."""
+        if self._given:
+            await self._settle_offsets(NAK, list(self._given))
+
+    def pull(self, messages: int = 100, *, max_bytes: int = 1024 * 1024) -> Pulling:
+        """Deliveries without end, fetched so many at a time: an async context and iterator. Who leaves it
+        gives back what is not settled.
+        """
+        return Pulling(self, messages, max_bytes)
+
+
+class Pulling:
+    """See `PullConsumer.pull`."""
+
+    def __init__(self, consumer: PullConsumer, messages: int, max_bytes: int) -> None:
+        self._consumer = consumer
+        self._messages = messages
+        self._max_bytes = max_bytes
+        self._here: deque[Delivery] = deque()
+
+    async def __aenter__(self) -> Pulling:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.give_back()
+
+    def __aiter__(self) -> Pulling:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        while not self._here:
+            self._here.extend(
+                await self._consumer.fetch(
+                    self._messages, wait_ms=WAIT_SLICE_MS, max_bytes=self._max_bytes
+                )
+            )
+        return self._here.popleft()
+
+
+def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Ascending offsets as runs, as many as one request may name."""
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and sum(runs[-1]) == offset:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((offset, 1))
+    return [runs[begin : begin + RUNS_MAX] for begin in range(0, len(runs), RUNS_MAX)]
+
+
+class ConsumerOwner(Protocol):
+    """What consumers are asked for with: the client."""
+
+    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo: ...
+
+    def reader(
+        self, stream: StreamInfo, partition: int, *, node: int = 0, spread: bool = False, timeout_ms: int = 0
+    ) -> Reader: ...
+
+
+class UsesConsumers:
+    """A client's ways to consumers. All raise LiftlogError, RequestFailed, Unreachable."""
+
+    async def consumer(
+        self: ConsumerOwner,
+        stream: str | StreamInfo,
+        name: str,
+        *,
+        config: ConsumerConfig | None = None,
+        partition: int = 0,
+        timeout_ms: int = 0,
+    ) -> PullConsumer:
+        """The consumer with this name. With `config` it is made if it is not there, and refused, with code
+        "already-exists", if it has another configuration; without it must be there.
+        """
+        reader = await _reader(self, stream, partition, timeout_ms)
+        if config is None:
+            return PullConsumer(reader, (await consumers_of(reader, name))[0])
+        request = CreateConsumerRequest(reader.partition, name, config)
+        return PullConsumer(reader, (await reader.ask_leader(request, ConsumersReply)).consumers[0])
+
+    async def consumers(
+        self: ConsumerOwner, stream: str | StreamInfo, *, partition: int = 0, timeout_ms: int = 0
+    ) -> list[ConsumerInfo]:
+        """All consumers of a partition, as its leader knows them."""
+        return await consumers_of(await _reader(self, stream, partition, timeout_ms), "")
+
+    async def delete_consumer(
+        self: ConsumerOwner, stream: str | StreamInfo, name: str, *, partition: int = 0, timeout_ms: int = 0
+    ) -> None:
+        """Delete a consumer, with all that is known of it."""
+        reader = await _reader(self, stream, partition, timeout_ms)
+        await consumers_of(reader, name)
+        try:
+            await reader.ask_leader(DeleteConsumerRequest(reader.partition, name), DoneReply)
+        except RequestFailed as error:
+            # It was there: an earlier attempt without an answer may have deleted it.
+            if error.code != ERR_NOT_FOUND:
+                raise
+
+
+async def consumers_of(reader: Reader, name: str) -> list[ConsumerInfo]:
+    """The one with this name, or all of the partition."""
+    return (await reader.ask_leader(ConsumersRequest(reader.partition, name), ConsumersReply)).consumers
+
+
+async def _reader(
+    client: ConsumerOwner, stream: str | StreamInfo, partition: int, timeout_ms: int
+) -> Reader:
+    info = stream if isinstance(stream, StreamInfo) else await client.stream(stream, timeout_ms)
+    return client.reader(info, partition, timeout_ms=timeout_ms)

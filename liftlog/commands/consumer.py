@@ -1,0 +1,171 @@
+"""`liftlog consumer`: durable consumers of a stream's partitions, which have their messages acked (K1-K7)."""
+
+from __future__ import annotations
+
+import argparse
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
+from liftlog.commands.common import (
+    add_client_options,
+    connect,
+    duration_ms,
+    natural,
+    positive_count,
+    print_json,
+    print_table,
+    run,
+)
+from liftlog.commands.pubsub import record_to_plain
+from liftlog.messages import DELIVER_ALL, DELIVER_FROM, DELIVER_NEW, ConsumerConfig, ConsumerInfo
+from liftlog.terminal import printable
+from liftlog.types import LiftlogError
+
+DEFAULTS = ConsumerConfig()
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    group = subparsers.add_parser("consumer", help="durable consumers: make, look at, pull from, remove")
+    actions = group.add_subparsers(dest="action", required=True)
+    add = actions.add_parser("add", help="make a consumer; one that is there as it is said is left as it is")
+    _name(add)
+    add.add_argument(
+        "--deliver",
+        default=DELIVER_ALL,
+        metavar="WHERE",
+        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, or an offset",
+    )
+    add.add_argument(
+        "--ack-wait",
+        type=duration_ms,
+        default=DEFAULTS.ack_wait_ms,
+        metavar="TIME",
+        help="what is not acked for so long is given again (default 30s)",
+    )
+    add.add_argument(
+        "--max-deliver",
+        type=natural,
+        default=DEFAULTS.max_deliver,
+        metavar="N",
+        help="give up a message that was given so often (default 0: never)",
+    )
+    add.add_argument(
+        "--max-ack-pending",
+        type=positive_count,
+        default=DEFAULTS.max_ack_pending,
+        metavar="N",
+        help="so many messages may wait for their ack (default 1000)",
+    )
+    _finish(add, _add)
+    ls = actions.add_parser("ls", help="the consumers of a partition")
+    ls.add_argument("stream", metavar="STREAM")
+    _finish(ls, _list)
+    info = actions.add_parser("info", help="one consumer: how far it is, what waits for an ack")
+    _name(info)
+    _finish(info, _info)
+    following = actions.add_parser("next", help="pull messages, print them, and ack them")
+    _name(following)
+    following.add_argument("--count", type=positive_count, default=1, metavar="N", help="so many (default 1)")
+    following.add_argument("--wait", type=duration_ms, default=1000, metavar="TIME", help="(default 1s)")
+    following.add_argument("--no-ack", action="store_true", help="leave them to be given again")
+    _finish(following, _next)
+    remove = actions.add_parser("rm", help="remove a consumer, with all that is known of it")
+    _name(remove)
+    _finish(remove, _remove)
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stream", metavar="STREAM")
+    parser.add_argument("name", metavar="NAME")
+
+
+def _finish(parser: argparse.ArgumentParser, work: object) -> None:
+    parser.add_argument("--partition", type=natural, default=0, metavar="N", help="(default 0)")
+    add_client_options(parser)
+    parser.set_defaults(run=lambda args: run(work(args)))  # type: ignore[operator]
+
+
+def _config(args: argparse.Namespace) -> ConsumerConfig:
+    where, offset = args.deliver, 0
+    if where not in (DELIVER_ALL, DELIVER_NEW):
+        if not where.isdecimal():
+            raise LiftlogError(f"--deliver {where}: say {DELIVER_ALL}, {DELIVER_NEW} or an offset")
+        where, offset = DELIVER_FROM, int(where)
+    return ConsumerConfig(
+        ack_wait_ms=args.ack_wait,
+        max_deliver=args.max_deliver,
+        max_ack_pending=args.max_ack_pending,
+        deliver=where,
+        offset=offset,
+    )
+
+
+def _plain(info: ConsumerInfo) -> dict[str, object]:
+    return {**asdict(info), "config": to_builtins(asdict(info.config))}
+
+
+def _show(args: argparse.Namespace, infos: list[ConsumerInfo], whole: object) -> None:
+    if args.json:
+        print_json(whole)
+        return
+    heads = ["NAME", "NUMBER", "FLOOR", "POSITION", "ACK PENDING", "TO COME", "ACK WAIT MS", "MAX DELIVER"]
+    rows: list[list[object]] = []
+    for one in infos:
+        config = one.config
+        places = one.name, one.number, one.floor, one.position, one.ack_pending, one.num_pending
+        rows.append([*places, config.ack_wait_ms, config.max_deliver or "-"])
+    print_table(rows, heads)
+
+
+async def _add(args: argparse.Namespace) -> int:
+    config = _config(args)
+    async with await connect(args) as client:
+        made = await client.consumer(args.stream, args.name, config=config, partition=args.partition)
+        info = await made.info()
+    _show(args, [info], _plain(info))
+    return 0
+
+
+async def _list(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        infos = await client.consumers(args.stream, partition=args.partition)
+    _show(args, infos, [_plain(one) for one in infos])
+    return 0
+
+
+async def _info(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        info = await (await client.consumer(args.stream, args.name, partition=args.partition)).info()
+    _show(args, [info], _plain(info))
+    return 0
+
+
+async def _next(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        consumer = await client.consumer(args.stream, args.name, partition=args.partition)
+        found = await consumer.fetch(args.count, wait_ms=args.wait)
+        for record, count in found:
+            if args.json:
+                print_json({**record_to_plain(args.partition, record), "delivered": count})
+            else:
+                value = "(a deletion: no value)" if record.value is None else printable(record.value)
+                place = f"offset {record.offset} subject {printable(record.subject)}"
+                print(f"{place} delivered {count}: {value}")
+        if found and not args.no_ack:
+            again = await consumer.ack(*found)
+            if again:
+                raise LiftlogError(f"not acked, and to be given again: offsets {again}")
+    if not found and not args.json:
+        print("no message came")
+    return 0
+
+
+async def _remove(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        await client.delete_consumer(args.stream, args.name, partition=args.partition)
+    if args.json:
+        print_json({"deleted": args.name})
+    else:
+        print(f"consumer '{args.name}' is removed")
+    return 0

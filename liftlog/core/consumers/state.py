@@ -1,0 +1,166 @@
+"""The consumers of a partition: a function of the committed part of its journal, and of nothing else (K2).
+
+    floor      below it everything is done: the least pending offset, or the position
+    position   below it everything was delivered, or is gone
+    pending    by offset, how often it was delivered; always below the position
+
+What lies below the position and is not pending is done. A fold never refuses: what an entry says of a
+consumer that is not there, or of an offset that is done, says nothing. Whoever writes entries decides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from liftlog.core.consumers.entries import (
+    LINE_MAX,
+    Created,
+    Delivered,
+    Done,
+    ConsumerDeleted,
+    Rewound,
+    decode_entry,
+)
+from liftlog.messages import ConsumerConfig, Counted, Named
+from liftlog.types import EpochStart
+
+Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...]], ...]
+
+
+class Consumer:
+    """One of them. `number`: see `entries.py`."""
+
+    __slots__ = ("config", "line", "name", "number", "pending", "position")
+
+    def __init__(self, number: int, created: Created) -> None:
+        self.number = number
+        self.name = created.name
+        self.config: ConsumerConfig = created.config
+        self.position = created.start
+        self.pending: dict[int, int] = {}
+        self.line: list[EpochStart] = list(created.line)
+        """By which epochs the data were written that were delivered; the newest ones."""
+
+    @property
+    def floor(self) -> int:
+        return min(self.pending, default=self.position)
+
+    def delivered(self, entry: Delivered) -> None:
+        for offset, length, count in entry.runs:
+            for one in range(offset, offset + length):
+                if self.position <= one < entry.end or one in self.pending:
+                    self.pending[one] = count
+        for epoch, start in entry.line:
+            if not self.line or epoch > self.line[-1].epoch:
+                self.line.append(EpochStart(epoch, start))
+        del self.line[:-LINE_MAX]
+        self.position = max(self.position, entry.end)
+
+    def done(self, entry: Done) -> None:
+        for offset in spread(entry.runs):
+            self.pending.pop(offset, None)
+
+    def rewound(self, to: int) -> None:
+        """What lies from `to` on was not delivered."""
+        self.position = min(self.position, to)
+        for offset in [offset for offset in self.pending if offset >= to]:
+            del self.pending[offset]
+        self.line = [entry for entry in self.line if entry.start < to]
+
+    def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
+        """Where the data are not those that were delivered: the first offset below the position whose epoch
+        is another one, or that is not there; None if they are. `history`: of the data, which end at `leo`.
+        Where it does not reach back to a record, that is taken for the same.
+
+        Two logs that agree on a record's epoch agree on all before it. If they do not agree on the first
+        record of which the epoch is remembered, everything that is there is delivered again.
+        """
+        if not self.line:
+            return min(leo, log_start) if leo < self.position else None
+        first = max(self.line[0].start, log_start)
+        edges = {entry.start for entry in (*self.line, *history)}
+        for offset in sorted({*edges, first, leo}):
+            if not first <= offset < self.position:
+                continue
+            here, there = _epoch(self.line, offset), _epoch(history, offset)
+            if offset >= leo or here != there > 0:
+                return offset if offset > first else log_start
+        return log_start if leo < self.position else None
+
+
+class Consumers:
+    """Of one partition. `by_number` and `by_name` hold the same ones."""
+
+    __slots__ = ("by_name", "by_number")
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, Consumer] = {}
+        self.by_name: dict[str, Consumer] = {}
+
+    def clear(self) -> None:
+        """Nothing is known."""
+        self.by_number.clear()
+        self.by_name.clear()
+
+    def take(self, offset: int, data: bytes) -> None:
+        """The entry at this offset of the journal. Raises UnreadableEntry."""
+        entry = decode_entry(data)
+        if isinstance(entry, Created):
+            if entry.name not in self.by_name:
+                made = Consumer(offset + 1, entry)
+                self.by_name[made.name] = self.by_number[made.number] = made
+            return
+        consumer = self.by_number.get(entry.consumer)
+        if consumer is None:
+            return
+        match entry:
+            case Delivered():
+                consumer.delivered(entry)
+            case Done():
+                consumer.done(entry)
+            case Rewound():
+                consumer.rewound(entry.to)
+            case ConsumerDeleted():
+                del self.by_number[consumer.number], self.by_name[consumer.name]
+
+    def snapshot(self) -> Snapshot:
+        """All that is known, to be compared."""
+        return tuple(
+            (one.number, one.name, one.position, tuple(sorted(one.pending.items())), tuple(one.line))
+            for one in self.by_number.values()
+        )
+
+
+def runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending offsets as (first, number) of those that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and sum(runs[-1]) == offset:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((offset, 1))
+    return runs
+
+
+def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
+    """The same of (offset, count): a run has one count."""
+    runs: list[Counted] = []
+    for offset, count in counts:
+        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == count:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, count)
+        else:
+            runs.append((offset, 1, count))
+    return runs
+
+
+def spread(runs: Iterable[Named]) -> Iterator[int]:
+    """The offsets that runs name."""
+    for offset, length in runs:
+        yield from range(offset, offset + length)
+
+
+def _epoch(line: Sequence[EpochStart], offset: int) -> int:
+    """The epoch of the record at an offset; 0 if the line does not reach back to it."""
+    position = bisect_right(line, offset, key=lambda entry: entry.start)
+    return line[position - 1].epoch if position else 0

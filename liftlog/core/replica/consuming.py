@@ -1,0 +1,747 @@
+"""What the leader of a partition does for its consumers: who waits, what is on its way, what is due (K3-K7).
+
+The state of a consumer is a fold of the journal (`liftlog/core/consumers/state.py`). Beside it a leader knows
+what it has written and is not folded yet, and decides by both. All of that is thrown away with the office:
+the next leader has the fold, and waits until that has reached all that was in both logs at its election.
+
+A message is delivered when the entry that says so is committed. Once it may leave before: its first delivery,
+by the leader of the epoch that wrote it (K4). So a message has at most one delivery that nobody knows of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from liftlog.core.consumers.entries import (
+    ACKED,
+    AT_LIMIT,
+    GONE,
+    LINE_MAX,
+    TERMINATED,
+    ConsumerEntry,
+    Created,
+    Delivered,
+    Done,
+    ConsumerDeleted,
+    Rewound,
+    encode_entry,
+)
+from liftlog.core.consumers.state import Consumer, counted_runs, runs_of, spread
+from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
+from liftlog.core.replica.tail import cut_batches
+from liftlog.format import decode_records, encode_values, read_header
+from liftlog.messages import (
+    ACK,
+    DELIVER_FROM,
+    DELIVER_NEW,
+    DELIVERS,
+    ERR_EXISTS,
+    ERR_FAILED,
+    ERR_INVALID,
+    ERR_NOT_FOUND,
+    ERR_NOT_READY,
+    ERR_OFFSET_RANGE,
+    ERR_OVERLOAD,
+    ERR_TIMEOUT,
+    NAK,
+    PENDING_MAX,
+    SETTLES,
+    TERM,
+    ClientReply,
+    ConsumerInfo,
+    ConsumerRequest,
+    ConsumersReply,
+    ConsumersRequest,
+    CreateConsumerRequest,
+    DeleteConsumerRequest,
+    DoneReply,
+    ErrorReply,
+    LogRead,
+    PullReply,
+    PullRequest,
+    ReadLog,
+    ReplyClient,
+    SettledReply,
+    SettleRequest,
+    intake,
+)
+from liftlog.types import Batch, ClientRef, EpochStart, LiftlogError
+
+CONSUMERS_MAX = 256
+"""Of one partition."""
+PENDING_ALL_MAX = 4 * PENDING_MAX
+"""Messages that all consumers of a partition together may have waiting for an ack."""
+PULLS_MAX = 512
+"""Pulls of one partition that wait for messages."""
+ANSWERS_MAX = 512
+"""Answers of one partition that wait for the journal; of those with messages in them `CARRIED_MAX`."""
+CARRIED_MAX = 32
+PULL_BYTES_MAX = 4 * 1024 * 1024
+"""No answer has more bytes of messages, but for the first batch."""
+
+
+class WaitingAnswer(NamedTuple):
+    """Of one client, until the journal is folded up to `end`. A text: the name of whom it is to be told of.
+    """
+
+    end: int
+    client: ClientRef
+    until: int
+    reply: PullReply | SettledReply | DoneReply | str
+
+
+class WaitingPull(NamedTuple):
+    """Of one client, until a message comes or a tick has passed."""
+
+    client: ClientRef
+    request: PullRequest
+    until: int
+
+
+class Flight:
+    """What is on its way for one consumer."""
+
+    __slots__ = (
+        "ahead",
+        "consumer",
+        "deadlines",
+        "flying",
+        "heap",
+        "lapsed",
+        "pulls",
+        "reading",
+        "settling",
+        "start",
+    )
+
+    def __init__(self, consumer: Consumer, lapse: int) -> None:
+        """`lapse`: the tick at which what was delivered by earlier leaders is due again."""
+        self.consumer = consumer
+        self.ahead = consumer.position
+        """The position, when all that is written is folded."""
+        self.flying: dict[int, tuple[int, int]] = {}
+        """(count, where its entry ends) of what is being recorded, by offset."""
+        self.settling: dict[int, int] = {}
+        """Where the entry ends that says it is done, by offset."""
+        self.deadlines: dict[int, int] = {}
+        self.heap: list[tuple[int, int]] = []
+        """(tick, offset); stands if `deadlines` says the same."""
+        self.lapsed: dict[int, None] = {}
+        """Due to be delivered again."""
+        self.pulls: deque[WaitingPull] = deque()
+        self.reading = 0
+        """The read of storage that is under way; 0 = none. `start`: from where."""
+        self.start = 0
+        for offset in consumer.pending:
+            self.set_deadline(offset, lapse)
+
+    def set_deadline(self, offset: int, tick: int) -> None:
+        """It is due again at this tick, if it was not settled before."""
+        self.lapsed.pop(offset, None)
+        self.deadlines[offset] = tick
+        heappush(self.heap, (tick, offset))
+
+    def settle(self, offset: int, end: int) -> None:
+        """An entry that ends there says that it is done."""
+        self.settling[offset] = end
+        self.deadlines.pop(offset, None)
+        self.lapsed.pop(offset, None)
+
+    def is_pending(self, offset: int) -> bool:
+        """Whether it was delivered and nothing written says that it is done."""
+        known = offset in self.flying or offset in self.consumer.pending
+        return known and offset not in self.settling
+
+    def pending(self) -> list[int]:
+        """All of these, ascending."""
+        known = sorted({*self.consumer.pending, *self.flying})
+        return [offset for offset in known if offset not in self.settling]
+
+    @property
+    def room(self) -> int:
+        """How many may be delivered for the first time now."""
+        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
+        return self.consumer.config.max_ack_pending - len(self.consumer.pending) - new
+
+    def count(self, offset: int) -> int:
+        """How often it was delivered so far."""
+        flying = self.flying.get(offset)
+        return flying[0] if flying is not None else self.consumer.pending.get(offset, 0)
+
+    def lapse(self, now: int) -> list[int]:
+        """Take whose time is over at this tick, ascending."""
+        over = []
+        while self.heap and self.heap[0][0] <= now:
+            tick, offset = heappop(self.heap)
+            if self.deadlines.get(offset) != tick:
+                continue
+            del self.deadlines[offset]
+            if self.is_pending(offset):
+                over.append(offset)
+        return sorted(over)
+
+    def folded(self, end: int) -> None:
+        """The journal is folded up to there."""
+        for offset in [offset for offset, (_, written) in self.flying.items() if written <= end]:
+            del self.flying[offset]
+        for offset in [offset for offset, written in self.settling.items() if written <= end]:
+            del self.settling[offset]
+
+
+class ConsumersLead:
+    """Of one leader, in one epoch. `log`, `leading`: of the journal. `wrote`: told after entries were
+    appended.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_carried",
+        "_creating",
+        "_ctx",
+        "_data",
+        "_dropping",
+        "_entries",
+        "_flights",
+        "_leading",
+        "_log",
+        "_office",
+        "_removed",
+        "_serves_from",
+        "_wrote",
+    )
+
+    def __init__(
+        self, log: LogState, leading: LeaderState, data: LogState, office: LeaderState, removed: Removed
+    ) -> None:
+        self._log = log
+        self._ctx = log.ctx
+        self._leading = leading
+        self._data = data
+        self._office = office
+        self._removed = removed
+        self._wrote: Callable[[], None] = lambda: None
+        self._entries: list[bytes] = []
+        """What this step has written so far."""
+        self._answers: deque[WaitingAnswer] = deque()
+        self._carried = 0
+        self._flights: dict[int, Flight] = {}
+        self._creating: dict[str, tuple[CreateConsumerRequest, int]] = {}
+        """By name: what was asked for, and where the entry ends."""
+        self._dropping: dict[int, int] = {}
+        """By number: where the entry ends."""
+        self._serves_from: int | None = None
+        """K5: served is when the journal is folded up to there; None: that is not known yet."""
+
+    def tell(self, wrote: Callable[[], None]) -> None:
+        """Who is to hear when entries were appended."""
+        self._wrote = wrote
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody waits for the journal."""
+        return not self._answers
+
+    # -- entries ----------------------------------------------------------------------------------
+
+    def _write(self, entry: ConsumerEntry) -> int:
+        """Where it ends. The entries of one step are one batch."""
+        self._entries.append(encode_entry(entry))
+        return self._log.leo + len(self._entries)
+
+    def _flush(self) -> None:
+        if not self._entries:
+            return
+        entries, self._entries = self._entries, []
+        log = self._log
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, entries)])
+        self._wrote()
+
+    # -- whether this leader may serve (K5) ---------------------------------------------------------
+
+    def _refusal(self) -> ErrorReply | None:
+        """Why it does not, or not yet."""
+        ctx, record, removed = self._ctx, self._office.record, self._removed
+        text = ""
+        data = self._data.hw >= self._office.epoch_start
+        journal = self._log.hw >= self._leading.epoch_start
+        known = removed.is_known and removed.folded >= self._leading.epoch_start
+        if ctx.fenced:
+            text = "this leader has no contact to the cluster; try again"
+        elif len(record.isr) < record.min_insync:
+            text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
+        elif removed.problem:
+            text = removed.problem
+        elif not ctx.decides(("K5.inherited", data and journal), ("K5.folded", known)):
+            text = "the new leader does not know yet what it inherited; try again"
+        elif not self._caught_up():
+            text = "data were lost, and consumers are set back by that; try again"
+        if not text:
+            return None
+        ctx.mark("K5.not-ready")
+        return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
+
+    def _caught_up(self) -> bool:
+        """Whether no consumer says that offsets were delivered which this leader's data never had (R14)."""
+        data, office = self._data, self._office
+        if self._serves_from is None:
+            self._serves_from = 0
+            for consumer in self._removed.consumers.by_number.values():
+                inherited = [entry for entry in data.history.entries if entry.epoch < office.epoch]
+                to = consumer.parts_from(inherited, office.epoch_start, data.log_start)
+                if to is not None:
+                    self._ctx.mark("K5.rewound")
+                    self._serves_from = self._write(Rewound(consumer.number, to))
+        return self._removed.folded >= self._serves_from
+
+    def _flight(self, number: int) -> Flight | None:
+        """Of the consumer with this number, if there is one that nobody has asked to delete."""
+        consumer = self._removed.consumers.by_number.get(number)
+        if consumer is None or number in self._dropping:
+            return None
+        flight = self._flights.get(number)
+        if flight is None:
+            lapse = self._after(consumer.config.ack_wait_ms)
+            flight = self._flights[number] = Flight(consumer, lapse)
+        return flight
+
+    def _after(self, wait_ms: int) -> int:
+        return self._ctx.ticks + self._ctx.ticks_of(wait_ms)
+
+    # -- what clients ask ---------------------------------------------------------------------------
+
+    def ask(self, client: ClientRef, request: ConsumerRequest) -> None:
+        """Answer it, or have it wait."""
+        refusal = self._refusal()
+        if refusal is not None:
+            self._reply(client, refusal)
+        elif len(self._answers) >= ANSWERS_MAX:
+            text = "too many requests about consumers wait here; try again"
+            self._reply(client, ErrorReply(ERR_OVERLOAD, text, True))
+        else:
+            match request:
+                case CreateConsumerRequest():
+                    self._create(client, request)
+                case DeleteConsumerRequest():
+                    self._delete(client, request.name)
+                case ConsumersRequest():
+                    self._tell(client, request.name)
+                case PullRequest():
+                    self._pull(client, request)
+                case SettleRequest():
+                    self._settle(client, request)
+        self._flush()
+
+    def _create(self, client: ClientRef, request: CreateConsumerRequest) -> None:
+        """K1: whoever asks for the same waits for the same entry."""
+        name, config, consumers = request.name, request.config, self._removed.consumers
+        known, creating = consumers.by_name.get(name), self._creating.get(name)
+        if known is not None and known.number in self._dropping:
+            text = f"consumer {name!r} is being deleted; try again"
+            self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
+        if known is not None and known.config == config:
+            self._ctx.mark("K1.again")
+            self._tell(client, name)
+            return
+        if creating is not None and creating[0].config == config:
+            self._ctx.mark("K1.again")
+            self._await(client, creating[1], name)
+            return
+        refusal = self._not_created(request)
+        if refusal is not None:
+            self._reply(client, refusal)
+            return
+        data = self._data
+        start = max(data.log_start, config.offset if config.deliver == DELIVER_FROM else 0)
+        if config.deliver == DELIVER_NEW:
+            start = data.hw
+        line = [entry for entry in data.history.entries if entry.start < start]
+        end = self._write(Created(name, config, start, line[-LINE_MAX:]))
+        self._creating[name] = request, end
+        self._await(client, end, name)
+
+    def _not_created(self, request: CreateConsumerRequest) -> ErrorReply | None:
+        name, config, consumers = request.name, request.config, self._removed.consumers
+        if intake.name_problem(name):
+            text = f"consumer name {name!r} is invalid: use 1 to 64 letters, digits, '_' or '-'"
+            return ErrorReply(ERR_INVALID, text, False)
+        if config.deliver not in DELIVERS:
+            text = f"deliver {config.deliver!r} is not one of {', '.join(DELIVERS)}"
+            return ErrorReply(ERR_INVALID, text, False)
+        if config.offset and config.deliver != DELIVER_FROM:
+            text = f"an offset means nothing with deliver {config.deliver!r}"
+            return ErrorReply(ERR_INVALID, text, False)
+        if name in consumers.by_name:
+            text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
+            return ErrorReply(ERR_EXISTS, text, False)
+        if name in self._creating:
+            text = f"consumer {name!r} is being created with another configuration; try again"
+            return ErrorReply(ERR_NOT_READY, text, True)
+        if config.offset > self._data.hw:
+            text = f"offset {config.offset} is not committed: there are messages below {self._data.hw}"
+            return ErrorReply(ERR_OFFSET_RANGE, text, False)
+        configs = [one.config for one in consumers.by_number.values()]
+        configs += [asked.config for asked, _ in self._creating.values()]
+        if len(configs) >= CONSUMERS_MAX:
+            text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}"
+            return ErrorReply(ERR_OVERLOAD, f"{text}: delete some first", False)
+        pending = sum(one.max_ack_pending for one in configs) + config.max_ack_pending
+        if pending > PENDING_ALL_MAX:
+            text = f"the consumers of this partition would have {pending} messages pending, and may have"
+            text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
+            return ErrorReply(ERR_OVERLOAD, text, False)
+        return None
+
+    def _delete(self, client: ClientRef, name: str) -> None:
+        consumer = self._removed.consumers.by_name.get(name)
+        if consumer is None:
+            self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
+            return
+        end = self._dropping.get(consumer.number)
+        if end is None:
+            end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
+            flight = self._flights.pop(consumer.number, None)
+            for pull in flight.pulls if flight is not None else ():
+                self._reply(pull.client, self._no_consumer(f"consumer {name!r} was deleted"))
+        self._await(client, end, DoneReply(f"deleted consumer {name}"))
+
+    def _no_consumer(self, text: str) -> ErrorReply:
+        self._ctx.mark("K1.unknown")
+        return ErrorReply(ERR_NOT_FOUND, f"{text}; see: liftlog consumer ls", False)
+
+    def _tell(self, client: ClientRef, name: str) -> None:
+        """One consumer, or all."""
+        consumers = self._removed.consumers
+        if name and name not in consumers.by_name:
+            self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
+            return
+        found = [consumers.by_name[name]] if name else consumers.by_number.values()
+        told = [self._info(one) for one in found]
+        self._reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
+
+    def _info(self, consumer: Consumer) -> ConsumerInfo:
+        flight = self._flights.get(consumer.number)
+        ahead = flight.ahead if flight is not None else consumer.position
+        pending = flight.pending() if flight is not None else sorted(consumer.pending)
+        waiting = [offset for offset in pending if not self._is_gone(offset)]
+        begin, end = max(ahead, self._data.log_start), self._data.hw
+        gone = [offset for offset in self._removed.items() if begin <= offset < end and self._is_gone(offset)]
+        return ConsumerInfo(
+            name=consumer.name,
+            number=consumer.number,
+            config=consumer.config,
+            position=ahead,
+            floor=waiting[0] if waiting else ahead,
+            ack_pending=len(waiting),
+            num_pending=max(0, end - begin) - len(gone),
+        )
+
+    def _is_gone(self, offset: int) -> bool:
+        """K7: whether nobody gets it any more."""
+        named = offset, self._data.history.epoch_before(offset + 1)
+        return offset < self._data.log_start or named in self._removed
+
+    # -- acks (K3) ----------------------------------------------------------------------------------
+
+    def _settle(self, client: ClientRef, request: SettleRequest) -> None:
+        flight = self._flight(request.consumer)
+        if flight is None:
+            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
+            self._reply(client, self._no_consumer(text))
+            return
+        if request.how not in SETTLES:
+            text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
+            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+            return
+        if sum(length for _, length in request.runs) > PENDING_MAX:
+            text = f"one request may name {PENDING_MAX} messages: send several"
+            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+            return
+        offsets = sorted(dict.fromkeys(spread(request.runs)))
+        fresh = [offset for offset in offsets if flight.is_pending(offset)]
+        unknown = [offset for offset in offsets if offset >= flight.ahead]
+        reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
+        if request.how not in (ACK, TERM):
+            self._put_off(flight, fresh, request)
+            self._reply(client, reply)
+            return
+        end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
+        if fresh:
+            end = self._done(flight, fresh, ACKED if request.how == ACK else TERMINATED)
+        self._ctx.mark("K3.settled" if fresh else "K3.repeat")
+        # What is done by an entry that was folded before is known by all that is folded.
+        end = max(end, 0 if fresh else self._removed.folded)
+        self._await(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+
+    def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
+        """Write that these do not come again. Where the entry ends."""
+        ending = list(offsets)
+        end = self._write(Done(flight.consumer.number, how, runs_of(ending)))
+        for offset in ending:
+            flight.settle(offset, end)
+        return end
+
+    def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
+        """Not acked, or in work: from when on these are due again."""
+        wait_ms = request.delay_ms if request.how == NAK else flight.consumer.config.ack_wait_ms
+        for offset in offsets:
+            flight.set_deadline(offset, self._after(wait_ms) if wait_ms else self._ctx.ticks)
+        self._serve(flight)
+
+    # -- deliveries (K4, K6) ------------------------------------------------------------------------
+
+    def _pull(self, client: ClientRef, request: PullRequest) -> None:
+        flight = self._flight(request.consumer)
+        if flight is None:
+            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
+            self._reply(client, self._no_consumer(text))
+            return
+        if sum(len(each.pulls) for each in self._flights.values()) >= PULLS_MAX:
+            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many pulls wait here; try again", True))
+            return
+        until = self._after(request.wait_ms) if request.wait_ms else self._ctx.ticks + 1
+        pull = WaitingPull(client, request, until)
+        flight.pulls.append(pull)
+        self._serve(flight)
+        if not request.wait_ms and pull in flight.pulls and not flight.reading:
+            flight.pulls.remove(pull)
+            self._reply(client, self._nothing(request))
+
+    def _nothing(self, request: PullRequest) -> PullReply:
+        return PullReply(self._data.id, request.consumer, self._leading.epoch)
+
+    def _serve(self, flight: Flight) -> None:
+        """Give to who waits what there is, as far as it is in memory."""
+        while flight.pulls and not flight.reading and self._carried < CARRIED_MAX:
+            self._take_lapsed(flight)
+            if flight.lapsed:
+                start = min(flight.lapsed)
+            elif flight.room > 0 and flight.ahead < self._data.hw:
+                start = max(flight.ahead, self._data.log_start)
+            else:
+                return
+            data = self._data
+            max_bytes = min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX)
+            batches = data.cached(start, data.hw, max_bytes)
+            if not batches:
+                if self._ctx.reads.has_place(data.id):
+                    flight.reading, flight.start = self._ctx.new_ticket(), start
+                    self._ctx.reads.begin(data.id, flight.reading)
+                    self._ctx.effects.append(ReadLog(data.id, flight.reading, start, data.hw, max_bytes))
+                return
+            if not self._deliver(flight, start, batches):
+                return
+
+    def on_read(self, event: LogRead) -> None:
+        """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
+        for flight in self._flights.values():
+            if flight.reading == event.request:
+                flight.reading = 0
+                batches = cut_batches(self._data.id, event.batches, self._data.hw)
+                if event.error:
+                    for pull in flight.pulls:
+                        self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
+                    flight.pulls.clear()
+                elif not batches or not flight.pulls or self._refusal():
+                    break
+                elif self._deliver(flight, flight.start, batches):
+                    self._serve(flight)
+                break
+        self._flush()
+
+    def _take_lapsed(self, flight: Flight) -> None:
+        """K6, K7: of what is due again, what was delivered often enough, or is gone, is written off."""
+        limit = flight.consumer.config.max_deliver
+        given_up, gone = [], []
+        for offset in flight.lapse(self._ctx.ticks):
+            if self._is_gone(offset):
+                gone.append(offset)
+            elif limit and flight.count(offset) >= limit:
+                given_up.append(offset)
+            else:
+                flight.lapsed[offset] = None
+        if gone:
+            self._ctx.mark("K7.written-off")
+            self._done(flight, gone, GONE)
+        if given_up:
+            self._ctx.mark("K6.limit")
+            self._done(flight, given_up, AT_LIMIT)
+
+    def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
+        """Give who waits longest what is due of these, which hold `start`. Whether something was written."""
+        if not batches or not batches[0].base_offset <= start < batches[-1].end_offset:
+            return False
+        again = start < flight.ahead
+        counts: list[tuple[int, int]] = []
+        frames: list[bytes] = []
+        most = flight.pulls[0].request.messages
+        if not again:
+            most = min(most, flight.room)
+        end = start
+        try:
+            for batch in self._removed.visible(self._data.id, batches):
+                before = len(counts)
+                for offset in _offsets(batch):
+                    due = offset in flight.lapsed if again else offset >= start
+                    if due and len(counts) < most:
+                        counts.append((offset, flight.count(offset) + 1))
+                        end = offset + 1
+                if len(counts) > before:
+                    frames.append(batch.data)
+                if len(counts) >= most:
+                    break
+            else:
+                end = batches[-1].end_offset
+        except LiftlogError as error:
+            pull = flight.pulls.popleft()
+            self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
+            return False
+        if again and not counts:
+            self._ctx.mark("K7.written-off")
+            self._done(flight, [start], GONE)
+            return True
+        self._record(flight, counts, again=again, end=end, frames=frames)
+        return True
+
+    def _record(
+        self, flight: Flight, counts: list[tuple[int, int]], *, again: bool, end: int, frames: list[bytes]
+    ) -> None:
+        """Write what is delivered, and answer: before that is committed only if K4 lets it."""
+        number, runs = flight.consumer.number, counted_runs(counts)
+        end = flight.ahead if again else end
+        line = self._line(flight.ahead, end)
+        recorded = self._write(Delivered(number, end, line, runs))
+        lapse = self._after(flight.consumer.config.ack_wait_ms)
+        for offset, count in counts:
+            flight.flying.pop(offset, None)
+            flight.flying[offset] = count, recorded
+            flight.set_deadline(offset, lapse)
+        flight.ahead = end
+        if not counts:
+            return
+        pull = flight.pulls.popleft()
+        own = counts[0][0] >= self._office.epoch_start
+        reply = PullReply(self._data.id, number, self._leading.epoch, recorded, runs, frames)
+        if not again and self._ctx.decides(("K4.own", own)):
+            self._ctx.mark("K4.unrecorded")
+            reply = PullReply(reply.partition, number, reply.epoch, 0, runs, frames)
+            self._reply(pull.client, reply)
+            return
+        self._ctx.mark("K4.again" if again else "K4.recorded")
+        self._carried += 1
+        self._await(pull.client, recorded, reply)
+
+    def _line(self, start: int, end: int) -> list[EpochStart]:
+        """By which epochs the data in [start, end) were written."""
+        entries = self._data.history.entries
+        inside = [entry for entry in entries if entry.start < end]
+        before = [entry for entry in inside if entry.start <= start]
+        return inside[max(0, len(before) - 1) :][-LINE_MAX:] if start < end else []
+
+    # -- answers that wait ----------------------------------------------------------------------------
+
+    def _await(self, client: ClientRef, end: int, reply: PullReply | SettledReply | DoneReply | str) -> None:
+        """Answer when the journal is folded up to `end`."""
+        until = self._after(self._ctx.config.request_timeout_ms)
+        waiting = WaitingAnswer(end, client, until, reply)
+        if end <= self._removed.folded:
+            self._answer(waiting)
+            return
+        place = len(self._answers)
+        while place and self._answers[place - 1].end > end:
+            place -= 1
+        self._answers.insert(place, waiting)
+
+    def _answer(self, waiting: WaitingAnswer) -> None:
+        reply = waiting.reply
+        if isinstance(reply, str):
+            self._ctx.mark("K1.created")
+            self._tell(waiting.client, reply)
+        else:
+            self._reply(waiting.client, reply)
+
+    def committed(self) -> None:
+        """More of the journal may be folded: answer who has waited for that, and go on."""
+        folded = self._removed.folded
+        if self._ctx.fenced or not self._removed.is_known:
+            return
+        for flight in self._flights.values():
+            flight.folded(folded)
+        self._creating = {name: one for name, one in self._creating.items() if one[1] > folded}
+        self._dropping = {number: end for number, end in self._dropping.items() if end > folded}
+        while self._answers and self._answers[0].end <= folded:
+            waiting = self._answers.popleft()
+            self._carried -= isinstance(waiting.reply, PullReply)
+            self._answer(waiting)
+        self.work()
+
+    def work(self) -> None:
+        """There may be something for who waits."""
+        waits = [flight for flight in self._flights.values() if flight.pulls]
+        if waits and not self._refusal():
+            for flight in waits:
+                self._serve(flight)
+        self._flush()
+
+    def tick(self) -> None:
+        """Nobody waits for ever."""
+        ticks = self._ctx.ticks
+        late = [one for one in self._answers if one.until <= ticks]
+        if late:
+            self._answers = deque(one for one in self._answers if one.until > ticks)
+            self._carried = sum(isinstance(one.reply, PullReply) for one in self._answers)
+        for one in late:
+            text = "not every replica in sync has it yet; it may still happen, ask again"
+            self._reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
+        if self._removed.consumers.by_number and not self._refusal():
+            self._write_off()
+        self.committed()
+        for flight in self._flights.values():
+            for pull in [pull for pull in flight.pulls if pull.until <= ticks]:
+                flight.pulls.remove(pull)
+                self._reply(pull.client, self._nothing(pull.request))
+
+    def _write_off(self) -> None:
+        """K6, K7: also where nobody pulls."""
+        for number in self._removed.consumers.by_number:
+            flight = self._flight(number)
+            if flight is None:
+                continue
+            self._take_lapsed(flight)
+            if flight.consumer.floor < self._data.log_start:
+                gone = [offset for offset in flight.pending() if offset < self._data.log_start]
+                if gone:
+                    self._ctx.mark("K7.written-off")
+                    self._done(flight, gone, GONE)
+
+    def end(self, code: str, text: str) -> None:
+        """This leader answers none of those that wait; what becomes of entries is open."""
+        waiting, self._answers, self._carried = self._answers, deque(), 0
+        for one in waiting:
+            self._reply(one.client, ErrorReply(code, text, True))
+        for flight in self._flights.values():
+            for pull in flight.pulls:
+                self._reply(pull.client, ErrorReply(code, text, True))
+            flight.pulls.clear()
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone; what it was given is pending."""
+        self._answers = deque(one for one in self._answers if one.client != client)
+        self._carried = sum(isinstance(one.reply, PullReply) for one in self._answers)
+        for flight in self._flights.values():
+            flight.pulls = deque(pull for pull in flight.pulls if pull.client != client)
+
+    def _reply(self, client: ClientRef, reply: ClientReply) -> None:
+        self._ctx.effects.append(ReplyClient(client, reply))
+
+
+def _offsets(batch: Batch) -> Iterable[int]:
+    """Where it has records."""
+    if read_header(batch.data).sparse:
+        return [record.offset for record in decode_records(batch)]
+    return range(batch.base_offset, batch.end_offset)

@@ -1,0 +1,156 @@
+"""Requests about durable consumers of a partition, and their answers (K1-K7). Its leader answers them.
+
+A consumer is known by its name until it is deleted, and by its number for ever: what names another number
+than that of the consumer which is there changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from liftlog.messages.struct import Struct
+from liftlog.types import Line, Number, PartitionId, Word
+
+PENDING_MAX = 65_536
+"""Messages of one consumer that may wait for an ack."""
+PULL_MAX = 1000
+"""Messages in one answer."""
+RUNS_MAX = 2000
+"""Runs of offsets in one request, and in one answer."""
+DELIVER_ALL = "all"
+DELIVER_NEW = "new"
+DELIVER_FROM = "offset"
+DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM)
+ACK = "ack"
+TERM = "term"
+NAK = "nak"
+PROGRESS = "progress"
+SETTLES = (ACK, TERM, NAK, PROGRESS)
+
+Named = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)]]
+"""(first offset, number of offsets)."""
+Counted = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)], Annotated[int, Meta(ge=1, le=1 << 31)]]
+"""(first offset, number of offsets, how often each was delivered, this time included)."""
+
+
+class ConsumerConfig(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
+):
+    """What a consumer is made with, and keeps."""
+
+    ack_wait_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 30_000
+    """A message that was not acked for so long is delivered again."""
+    max_deliver: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    """So often a message is delivered; then it is given up. 0 = without limit."""
+    max_ack_pending: Annotated[int, Meta(ge=1, le=PENDING_MAX)] = 1000
+    """So many messages may wait for an ack; until then nothing new is delivered."""
+    deliver: Word = DELIVER_ALL
+    """Where it begins: at the log start, at what is committed next, or at `offset`."""
+    offset: Number = 0
+
+
+class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """As the partition's leader knows it."""
+
+    name: str
+    number: int
+    config: ConsumerConfig
+    position: int
+    """Below it everything was delivered."""
+    floor: int
+    """Below it everything is done."""
+    ack_pending: int
+    num_pending: int
+    """Committed messages that were not delivered yet."""
+
+
+class CreateConsumerRequest(Struct):
+    """K1: answered by `ConsumersReply`, also if it is there with this very configuration."""
+
+    partition: PartitionId
+    name: Line
+    config: ConsumerConfig = ConsumerConfig()
+
+
+class DeleteConsumerRequest(Struct):
+    """K1: answered by `DoneReply` when that is committed."""
+
+    partition: PartitionId
+    name: Line
+
+
+class ConsumersRequest(Struct):
+    """One consumer, or all of the partition where `name` is empty."""
+
+    partition: PartitionId
+    name: Line = ""
+
+
+class ConsumersReply(Struct):
+    """`epoch`: in which its leader leads."""
+
+    partition: PartitionId
+    epoch: int
+    consumers: list[ConsumerInfo] = field(default_factory=list)
+
+
+class PullRequest(Struct):
+    """K4: at most so many messages, as soon as there are any. `consumer`: its number. `wait_ms` 0 = what is
+    there now. The first message comes even if it is larger than `max_bytes`.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    messages: Annotated[int, Meta(ge=1, le=PULL_MAX)] = 100
+    max_bytes: Number = 1024 * 1024
+    wait_ms: Number = 0
+
+
+class PullReply(Struct):
+    """What is delivered: the records in `batches` that `runs` name, and no others of these.
+
+    `recorded`: where the entry of the journal ends that says so; 0: it left before that was committed, which
+    it may once, by the leader of the epoch that wrote the messages. Without runs nothing came in time.
+    """
+
+    partition: PartitionId
+    consumer: int
+    epoch: int
+    recorded: int = 0
+    runs: list[Counted] = field(default_factory=list)
+    batches: list[bytes] = field(default_factory=list)
+
+
+class SettleRequest(Struct):
+    """K3: what became of messages that a consumer was given. `consumer`: its number. `how`:
+
+    "ack" = done; "term" = given up; both are answered when that is committed, and the messages never come
+    again. "nak" = to come again, `delay_ms` from now; "progress" = the time to ack begins anew; the leader
+    remembers both as long as it leads.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    how: Word
+    runs: Annotated[list[Named], Meta(min_length=1, max_length=RUNS_MAX)]
+    delay_ms: Annotated[int, Meta(ge=0, le=86_400_000)] = 0
+
+
+class SettledReply(Struct):
+    """`unknown`: of these no delivery is known, as after a change of leader: they will come again.
+    `journal`: below it stands what it says.
+    """
+
+    partition: PartitionId
+    consumer: int
+    journal: int = 0
+    unknown: list[tuple[int, int]] = field(default_factory=list)
+
+
+ConsumerRequest = (
+    CreateConsumerRequest | DeleteConsumerRequest | ConsumersRequest | PullRequest | SettleRequest
+)
+ConsumerReply = ConsumersReply | PullReply | SettledReply

@@ -1,0 +1,507 @@
+"""Durable consumers of a partition: the fold (K2), and what its leader promises (K1, K3-K7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from liftlog.core.consumers.entries import (
+    ACKED,
+    ConsumerEntry,
+    Created,
+    Delivered,
+    Done,
+    ConsumerDeleted,
+    Rewound,
+    UnreadableEntry,
+    decode_entry,
+    encode_entry,
+)
+from liftlog.core.consumers.state import Consumer, Consumers, counted_runs, runs_of, spread
+from liftlog.core.metadata import levels
+from liftlog.core.replica.consuming import CONSUMERS_MAX, PENDING_ALL_MAX
+from liftlog.format import decode_records
+from liftlog.messages import (
+    PENDING_MAX,
+    ConsumerConfig,
+    ConsumersReply,
+    ConsumersRequest,
+    CreateConsumerRequest,
+    DeleteConsumerRequest,
+    DeleteMessageRequest,
+    DoneReply,
+    ErrorReply,
+    PullReply,
+    PullRequest,
+    PurgeRequest,
+    SettledReply,
+    SettleRequest,
+)
+from liftlog.types import EpochStart, PartitionId
+from tests.core.node_harness import World
+
+NO_LOSS = ConsumerConfig(ack_wait_ms=60_000)
+
+
+# -- the fold (K2) -------------------------------------------------------------------------------------------
+
+NUMBERS = st.integers(1, 4)
+OFFSETS = st.integers(0, 30)
+RUNS = st.lists(OFFSETS, max_size=8, unique=True).map(sorted).map(runs_of)
+COUNTED = st.lists(OFFSETS, max_size=8, unique=True).map(
+    lambda offsets: counted_runs((offset, 1 + offset % 3) for offset in sorted(offsets))
+)
+LINES = st.lists(st.builds(EpochStart, st.integers(1, 5), OFFSETS), max_size=3)
+ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
+    st.builds(Created, st.sampled_from("ab"), st.just(NO_LOSS), OFFSETS, LINES),
+    st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
+    st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
+    st.builds(Rewound, NUMBERS, OFFSETS),
+    st.builds(ConsumerDeleted, NUMBERS),
+)
+
+
+def folded(entries: list[ConsumerEntry], consumers: Consumers | None = None, begin: int = 0) -> Consumers:
+    consumers = consumers if consumers is not None else Consumers()
+    for offset, entry in enumerate(entries, begin):
+        consumers.take(offset, encode_entry(entry))
+    return consumers
+
+
+@given(st.lists(ENTRIES, max_size=30), st.integers(0, 30))
+def test_k2_a_fold_in_two_parts_is_the_fold_of_the_whole(entries: list[ConsumerEntry], cut: int) -> None:
+    whole, parts = folded(entries), folded(entries[:cut])
+    assert folded(entries[cut:], parts, min(cut, len(entries))).snapshot() == whole.snapshot()
+    for consumer in whole.by_number.values():
+        assert whole.by_name[consumer.name] is consumer
+        assert consumer.floor <= consumer.position
+        assert all(offset < consumer.position for offset in consumer.pending)
+
+
+@given(ENTRIES)
+def test_k2_an_entry_is_read_as_it_was_written(entry: ConsumerEntry) -> None:
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+@given(st.binary(max_size=40))
+def test_k2_what_is_no_entry_is_refused(data: bytes) -> None:
+    try:
+        entry = decode_entry(data)
+    except UnreadableEntry:
+        return
+    assert decode_entry(encode_entry(entry)) == entry
+
+
+@given(st.lists(OFFSETS, unique=True).map(sorted))
+def test_runs_name_the_offsets_that_they_were_made_of(offsets: list[int]) -> None:
+    assert list(spread(runs_of(offsets))) == offsets
+
+
+def history(*pairs: tuple[int, int]) -> list[EpochStart]:
+    return [EpochStart(*pair) for pair in pairs]
+
+
+def records(line: list[EpochStart], leo: int) -> list[int]:
+    """The epoch of each record of a log."""
+    return [max(entry.epoch for entry in line if entry.start <= offset) for offset in range(leo)]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[EpochStart], int]:
+    starts = sorted(draw(st.lists(st.integers(1, 12), max_size=4, unique=True)))
+    epochs = sorted(draw(st.lists(st.integers(1, 9), min_size=len(starts) + 1, max_size=5, unique=True)))
+    line = [EpochStart(epoch, start) for epoch, start in zip(epochs, [0, *starts], strict=False)]
+    return line, draw(st.integers(line[-1].start + 1, 16))
+
+
+@given(logs(), st.integers(0, 16), logs(), st.integers(1, 16))
+def test_k5_where_a_consumer_parts_from_the_data_is_the_first_record_that_differs(
+    old: tuple[list[EpochStart], int], cut: int, new: tuple[list[EpochStart], int], position: int
+) -> None:
+    """A log was cut, and later epochs went on: the two agree up to the cut, and nowhere behind it."""
+    line, leo = old
+    cut, position = min(cut, leo), min(position, leo)
+    kept = [entry for entry in line if entry.start < cut]
+    newest = line[-1].epoch
+    later = [EpochStart(entry.epoch + newest, cut + entry.start) for entry in new[0]]
+    consumer = Consumer(1, Created("a", NO_LOSS, 0, []))
+    consumer.delivered(Delivered(1, position, [each for each in line if each.start < position], []))
+    expected = cut if cut < position else None
+    assert consumer.parts_from([*kept, *later], cut + new[1], 0) == expected
+    assert consumer.parts_from(kept, cut, 0) == expected
+
+
+def test_k5_a_line_that_does_not_reach_back_has_all_delivered_again() -> None:
+    consumer = Consumer(1, Created("a", NO_LOSS, 6, history((3, 5))))
+    assert consumer.parts_from(history((1, 0), (3, 5)), 6, 0) is None
+    assert consumer.parts_from(history((1, 0), (4, 4)), 9, 2) == 2
+    assert consumer.parts_from(history((1, 0)), 5, 2) == 2, "it ends below"
+    assert consumer.parts_from(history((4, 8)), 9, 8) is None, "all that differs is below the log's start"
+
+
+# -- a leader ------------------------------------------------------------------------------------------------
+
+
+def ready(count: int = 3, **kwargs: Any) -> tuple[World, PartitionId]:
+    """A cluster with a stream that has a journal, on which `count` messages are committed everywhere."""
+    world = World(**kwargs)
+    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
+    partition = world.create(removal=True)
+    assert world.run_until(lambda: partition in world.subscriptions)
+    if count:
+        world.publish(partition, *(b"%d" % number for number in range(count)))
+        assert world.run_until(lambda: world.committed(partition, count))
+    return world, partition
+
+
+def asks(world: World, partition: PartitionId, request: Any) -> Any:
+    """What its leader answers; again as long as it may be asked again."""
+    for _ in range(40):
+        leader = world.leader(partition)
+        if leader:
+            reply = world.answer(leader, request)
+            if not (isinstance(reply, ErrorReply) and reply.retryable):
+                return reply
+        world.run(0.2)
+    raise AssertionError(f"no answer to {request}")
+
+
+def made(world: World, partition: PartitionId, config: ConsumerConfig = NO_LOSS, name: str = "c") -> int:
+    reply = asks(world, partition, CreateConsumerRequest(partition, name, config))
+    assert isinstance(reply, ConsumersReply), reply
+    return reply.consumers[0].number
+
+
+def pull(world: World, partition: PartitionId, number: int, messages: int = 10, wait_ms: int = 0) -> Any:
+    return asks(world, partition, PullRequest(partition, number, messages, wait_ms=wait_ms))
+
+
+def settle(world: World, partition: PartitionId, number: int, how: str, *offsets: int, **more: Any) -> Any:
+    return asks(world, partition, SettleRequest(partition, number, how, runs_of(offsets), **more))
+
+
+def info(world: World, partition: PartitionId, name: str = "c") -> Any:
+    return asks(world, partition, ConsumersRequest(partition, name)).consumers[0]
+
+
+def given_to(reply: PullReply) -> dict[int, tuple[bytes | None, int]]:
+    """(value, count) by offset of what was delivered."""
+    counts = {o: count for offset, length, count in reply.runs for o in range(offset, offset + length)}
+    found = [record for frame in reply.batches for record in decode_records(frame)]
+    return {each.offset: (each.value, counts[each.offset]) for each in found if each.offset in counts}
+
+
+def journal_of(world: World, partition: PartitionId, node: int = 0) -> Any:
+    return world.replica(node or world.leader(partition), partition.journal)
+
+
+def test_k3_what_is_acked_never_comes_again_and_the_rest_does() -> None:
+    world, partition = ready()
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000))
+    first = pull(world, partition, number)
+    assert given_to(first) == {0: (b"0", 1), 1: (b"1", 1), 2: (b"2", 1)}
+    acked = settle(world, partition, number, "ack", 0, 2)
+    assert isinstance(acked, SettledReply) and acked.unknown == []
+    assert acked.journal <= journal_of(world, partition).hw
+    assert pull(world, partition, number).runs == []
+    again = pull(world, partition, number, wait_ms=5000)
+    assert given_to(again) == {1: (b"1", 2)}
+    assert again.recorded > 0
+    told = info(world, partition)
+    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (3, 1, 1, 0)
+
+
+def test_k2_all_copies_fold_the_same() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    pull(world, partition, number, 2)
+    settle(world, partition, number, "ack", 1)
+    world.run(2)
+    states = [journal_of(world, partition, node).removed.consumers.snapshot() for node in world.nodes]
+    assert states[0] == states[1] == states[2]
+    assert states[0][0][:4] == (number, "c", 2, ((0, 1),))
+
+
+def test_k1_who_creates_again_gets_the_same_number_and_writes_nothing() -> None:
+    world, partition = ready()
+    request = CreateConsumerRequest(partition, "c", NO_LOSS)
+    leader = world.leader(partition)
+    asked = [world.ask(leader, request) for _ in range(2)]
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    numbers = {world.replies[one].consumers[0].number for one in asked}
+    assert numbers == {made(world, partition)} == {1}
+    assert journal_of(world, partition).leo == 1
+    other = asks(world, partition, CreateConsumerRequest(partition, "c", ConsumerConfig(max_deliver=1)))
+    assert (other.code, other.retryable) == ("already-exists", False)
+
+
+def test_k1_the_number_of_a_deleted_consumer_means_nothing_and_is_not_used_again() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    pull(world, partition, number)
+    leader = world.leader(partition)
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=30_000))
+    assert isinstance(asks(world, partition, DeleteConsumerRequest(partition, "c")), DoneReply)
+    assert world.replies[waits].code == "not-found"
+    assert asks(world, partition, DeleteConsumerRequest(partition, "c")).code == "not-found"
+    second = made(world, partition)
+    assert second > number
+    for request in (
+        SettleRequest(partition, number, "ack", [(0, 3)]),
+        PullRequest(partition, number),
+    ):
+        assert asks(world, partition, request).code == "not-found"
+    assert len(given_to(pull(world, partition, second))) == 3
+
+
+def test_k3_a_repeated_ack_waits_for_the_entry_of_the_first() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    pull(world, partition, number)
+    leader = world.leader(partition)
+    others = [node for node in world.nodes if node != leader]
+    for node in others:
+        world.hold_storage(node)
+    request = SettleRequest(partition, number, "ack", [(0, 1)])
+    asked = [world.ask(leader, request), world.ask(leader, request)]
+    world.run(0.3)
+    assert not any(one in world.replies for one in asked)
+    for node in others:
+        world.release_storage(node)
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    first, second = (world.replies[one] for one in asked)
+    assert isinstance(first, SettledReply) and first == second
+    assert settle(world, partition, number, "ack", 0).journal >= first.journal
+
+
+def test_k3_nak_brings_a_message_back_at_once_or_later_and_progress_puts_it_off() -> None:
+    world, partition = ready(2)
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=3000))
+    pull(world, partition, number)
+    settle(world, partition, number, "nak", 0)
+    assert given_to(pull(world, partition, number)) == {0: (b"0", 2)}
+    settle(world, partition, number, "nak", 0, delay_ms=1000)
+    assert pull(world, partition, number).runs == []
+    assert given_to(pull(world, partition, number, wait_ms=2000)) == {0: (b"0", 3)}
+    settle(world, partition, number, "ack", 0)
+    world.run(1)
+    for _ in range(3):
+        settle(world, partition, number, "progress", 1)
+        world.run(1)
+    assert pull(world, partition, number).runs == []
+    assert isinstance(settle(world, partition, number, "term", 0, 1), SettledReply)
+    assert info(world, partition).floor == 2
+
+
+def test_k3_an_ack_of_what_was_never_delivered_is_told_and_writes_nothing() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    leo = journal_of(world, partition).leo
+    assert settle(world, partition, number, "ack", 1, 2).unknown == [(1, 2)]
+    assert journal_of(world, partition).leo == leo
+    assert len(given_to(pull(world, partition, number))) == 3
+
+
+def test_k6_at_its_limit_a_message_is_given_up_by_an_entry() -> None:
+    world, partition = ready(1)
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=500, max_deliver=2))
+    assert given_to(pull(world, partition, number)) == {0: (b"0", 1)}
+    assert given_to(pull(world, partition, number, wait_ms=3000)) == {0: (b"0", 2)}
+    assert pull(world, partition, number, wait_ms=3000).runs == []
+    told = info(world, partition)
+    assert (told.floor, told.ack_pending) == (1, 0)
+    assert world.nodes[world.leader(partition)].marks["K6.limit"] == 1
+
+
+def test_k6_no_more_is_given_than_may_be_pending() -> None:
+    world, partition = ready(5)
+    number = made(world, partition, ConsumerConfig(max_ack_pending=2))
+    assert sorted(given_to(pull(world, partition, number))) == [0, 1]
+    assert pull(world, partition, number).runs == []
+    assert info(world, partition).num_pending == 3
+    settle(world, partition, number, "ack", 0)
+    assert sorted(given_to(pull(world, partition, number))) == [2]
+
+
+def test_k7_what_is_gone_is_neither_delivered_nor_counted() -> None:
+    world, partition = ready(6)
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1500))
+    asks(world, partition, DeleteMessageRequest(partition, 1))
+    asks(world, partition, DeleteMessageRequest(partition, 4))
+    assert info(world, partition).num_pending == 4
+    assert sorted(given_to(pull(world, partition, number, 2))) == [0, 2]
+    asks(world, partition, DeleteMessageRequest(partition, 2))
+    told = info(world, partition)
+    assert (told.ack_pending, told.num_pending) == (1, 2)
+    assert sorted(given_to(pull(world, partition, number, 9))) == [3, 5]
+    settle(world, partition, number, "nak", 0, 2)
+    assert sorted(given_to(pull(world, partition, number, wait_ms=1000))) == [0]
+    assert isinstance(asks(world, partition, PurgeRequest(partition, 4)), DoneReply)
+    world.run(1)
+    told = info(world, partition)
+    assert (told.floor, told.ack_pending) == (5, 1)
+
+
+def test_what_comes_while_a_pull_waits_goes_to_it() -> None:
+    world, partition = ready(0)
+    number = made(world, partition, ConsumerConfig(deliver="new"))
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, wait_ms=30_000))
+    world.run(0.3)
+    assert waits not in world.replies
+    world.publish(partition, b"x")
+    assert world.run_until(lambda: waits in world.replies)
+    assert given_to(world.replies[waits]) == {0: (b"x", 1)}
+    assert world.replies[waits].recorded == 0, "K4: by the leader of the epoch that wrote it"
+
+
+@pytest.mark.parametrize(
+    ("config", "first"),
+    [
+        (ConsumerConfig(), 0),
+        (ConsumerConfig(deliver="new"), None),
+        (ConsumerConfig(deliver="offset", offset=2), 2),
+    ],
+)
+def test_where_a_consumer_begins(config: ConsumerConfig, first: int | None) -> None:
+    world, partition = ready()
+    reply = pull(world, partition, made(world, partition, config))
+    assert (reply.runs[0][0] if reply.runs else None) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "text"),
+    [
+        ("a b", ConsumerConfig(), "invalid"),
+        ("c", ConsumerConfig(deliver="last"), "not one of all, new, offset"),
+        ("c", ConsumerConfig(offset=1), "means nothing"),
+        ("c", ConsumerConfig(deliver="offset", offset=9), "not committed"),
+    ],
+)
+def test_what_no_consumer_can_be_is_refused(name: str, config: ConsumerConfig, text: str) -> None:
+    world, partition = ready()
+    reply = asks(world, partition, CreateConsumerRequest(partition, name, config))
+    assert text in reply.description and not reply.retryable
+
+
+def test_the_consumers_of_a_partition_are_bounded() -> None:
+    world, partition = ready()
+    large = ConsumerConfig(max_ack_pending=PENDING_MAX)
+    for number in range(PENDING_ALL_MAX // PENDING_MAX):
+        made(world, partition, large, f"large{number}")
+    refused = asks(world, partition, CreateConsumerRequest(partition, "one-more", NO_LOSS))
+    assert (refused.code, refused.retryable) == ("overload", False)
+    asks(world, partition, DeleteConsumerRequest(partition, "large0"))
+    small = ConsumerConfig(max_ack_pending=1)
+    for number in range(CONSUMERS_MAX - 3):
+        made(world, partition, small, f"small{number}")
+    refused = asks(world, partition, CreateConsumerRequest(partition, "one-more", small))
+    assert (refused.code, refused.retryable) == ("overload", False)
+
+
+def test_a_stream_without_a_journal_has_no_consumers() -> None:
+    world = World()
+    partition = world.create()
+    reply = asks(world, partition, CreateConsumerRequest(partition, "c"))
+    assert "--removal" in reply.description and not reply.retryable
+
+
+# -- other leaders -------------------------------------------------------------------------------------------
+
+
+def changed_leader(world: World, partition: PartitionId) -> None:
+    old = world.leader(partition)
+    world.kill(old)
+    assert world.run_until(lambda: world.leader(partition) not in (0, old))
+
+
+def test_k4_k5_a_new_leader_knows_what_was_acked_and_delivered_and_gives_the_rest_again() -> None:
+    world, partition = ready(4)
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000))
+    pull(world, partition, number, 3)
+    settle(world, partition, number, "ack", 1)
+    changed_leader(world, partition)
+    told = info(world, partition)
+    assert (told.number, told.position, told.floor, told.ack_pending) == (number, 3, 0, 2)
+    reply = pull(world, partition, number)
+    assert given_to(reply) == {3: (b"3", 1)} and reply.recorded > 0
+    leader = world.nodes[world.leader(partition)]
+    assert leader.marks["K4.own"] == 1, "an earlier leader may have sent it before its record"
+    settle(world, partition, number, "ack", 3)
+    assert given_to(pull(world, partition, number, wait_ms=5000)) == {0: (b"0", 2), 2: (b"2", 2)}
+
+
+def test_k3_k4_who_leads_no_more_answers_nobody() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    pull(world, partition, number)
+    old = world.leader(partition)
+    world.pause(old)
+    assert world.run_until(lambda: world.leader(partition) not in (0, old) or len(world.nodes) < 3)
+    waits = world.ask(old, SettleRequest(partition, number, "ack", [(0, 1)]))
+    pulls = world.ask(old, PullRequest(partition, number, wait_ms=60_000))
+    world.resume(old)
+    assert world.run_until(lambda: waits in world.replies and pulls in world.replies)
+    for one in (waits, pulls):
+        assert isinstance(world.replies[one], ErrorReply) and world.replies[one].retryable
+
+
+def test_k5_a_leader_that_does_not_know_what_it_inherited_serves_nobody() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    old = world.leader(partition)
+    others = [node for node in world.nodes if node != old]
+    for node in others:
+        world.hold_storage(node)
+    world.publish(partition, b"d")
+    assert world.run_until(lambda: all(world.replica(node, partition).leo == 4 for node in others))
+    world.kill(old)
+    assert world.run_until(lambda: world.leader(partition) not in (0, old))
+    leader = world.leader(partition)
+    reply = world.answer(leader, PullRequest(partition, number))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    assert world.nodes[leader].marks["K5.inherited"] >= 1
+
+
+def test_k5_a_leader_that_has_not_folded_its_journal_serves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    leader = world.leader(partition)
+    removed = journal_of(world, partition).removed
+    epoch_start = journal_of(world, partition).leading.epoch_start
+    monkeypatch.setattr(type(removed), "is_known", False)
+    assert epoch_start == 0
+    reply = world.answer(leader, PullRequest(partition, number))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    assert world.nodes[leader].marks["K5.folded"] == 1
+
+
+def test_k4_a_delivery_that_has_to_be_recorded_waits_for_that() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    pull(world, partition, number)
+    settle(world, partition, number, "nak", 0, 1)
+    leader = world.leader(partition)
+    others = [node for node in world.nodes if node != leader]
+    for node in others:
+        world.hold_storage(node)
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=1000))
+    world.run(0.3)
+    assert waits not in world.replies
+    for node in others:
+        world.release_storage(node)
+    assert world.run_until(lambda: waits in world.replies)
+    reply = world.replies[waits]
+    assert reply.recorded <= journal_of(world, partition).hw
+    assert given_to(reply) == {0: (b"0", 2), 1: (b"1", 2)}
+
+
+def test_messages_that_are_not_in_memory_are_read_from_disk() -> None:
+    world, partition = ready(3)
+    number = made(world, partition)
+    changed_leader(world, partition)
+    leader = world.leader(partition)
+    world.replica(leader, partition).log.cache.clear()
+    assert sorted(given_to(pull(world, partition, number, wait_ms=2000))) == [0, 1, 2]
