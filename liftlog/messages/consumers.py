@@ -72,7 +72,7 @@ class CreateConsumerRequest(Struct):
 
     partition: PartitionId
     name: Line
-    config: ConsumerConfig = ConsumerConfig()
+    config: ConsumerConfig
 
 
 class DeleteConsumerRequest(Struct):

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from liftlog.core.consumers.entries import (
     LINE_MAX,
+    ConsumerDeleted,
     Created,
     Delivered,
     Done,
-    ConsumerDeleted,
     Rewound,
     decode_entry,
 )
@@ -79,8 +79,8 @@ class Consumer:
         if not self.line:
             return min(leo, log_start) if leo < self.position else None
         first = max(self.line[0].start, log_start)
-        edges = {entry.start for entry in (*self.line, *history)}
-        for offset in sorted({*edges, first, leo}):
+        edges = [entry.start for entry in (*self.line, *history)]
+        for offset in sorted([*edges, first, leo]):
             if not first <= offset < self.position:
                 continue
             here, there = _epoch(self.line, offset), _epoch(history, offset)

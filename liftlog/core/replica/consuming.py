@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from liftlog.core.consumers.entries import (
@@ -21,14 +20,15 @@ from liftlog.core.consumers.entries import (
     GONE,
     LINE_MAX,
     TERMINATED,
+    ConsumerDeleted,
     ConsumerEntry,
     Created,
     Delivered,
     Done,
-    ConsumerDeleted,
     Rewound,
     encode_entry,
 )
+from liftlog.core.consumers.flight import Flight, WaitingPull
 from liftlog.core.consumers.state import Consumer, counted_runs, runs_of, spread
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -93,104 +93,6 @@ class WaitingAnswer(NamedTuple):
     client: ClientRef
     until: int
     reply: PullReply | SettledReply | DoneReply | str
-
-
-class WaitingPull(NamedTuple):
-    """Of one client, until a message comes or a tick has passed."""
-
-    client: ClientRef
-    request: PullRequest
-    until: int
-
-
-class Flight:
-    """What is on its way for one consumer."""
-
-    __slots__ = (
-        "ahead",
-        "consumer",
-        "deadlines",
-        "flying",
-        "heap",
-        "lapsed",
-        "pulls",
-        "reading",
-        "settling",
-        "start",
-    )
-
-    def __init__(self, consumer: Consumer, lapse: int) -> None:
-        """`lapse`: the tick at which what was delivered by earlier leaders is due again."""
-        self.consumer = consumer
-        self.ahead = consumer.position
-        """The position, when all that is written is folded."""
-        self.flying: dict[int, tuple[int, int]] = {}
-        """(count, where its entry ends) of what is being recorded, by offset."""
-        self.settling: dict[int, int] = {}
-        """Where the entry ends that says it is done, by offset."""
-        self.deadlines: dict[int, int] = {}
-        self.heap: list[tuple[int, int]] = []
-        """(tick, offset); stands if `deadlines` says the same."""
-        self.lapsed: dict[int, None] = {}
-        """Due to be delivered again."""
-        self.pulls: deque[WaitingPull] = deque()
-        self.reading = 0
-        """The read of storage that is under way; 0 = none. `start`: from where."""
-        self.start = 0
-        for offset in consumer.pending:
-            self.set_deadline(offset, lapse)
-
-    def set_deadline(self, offset: int, tick: int) -> None:
-        """It is due again at this tick, if it was not settled before."""
-        self.lapsed.pop(offset, None)
-        self.deadlines[offset] = tick
-        heappush(self.heap, (tick, offset))
-
-    def settle(self, offset: int, end: int) -> None:
-        """An entry that ends there says that it is done."""
-        self.settling[offset] = end
-        self.deadlines.pop(offset, None)
-        self.lapsed.pop(offset, None)
-
-    def is_pending(self, offset: int) -> bool:
-        """Whether it was delivered and nothing written says that it is done."""
-        known = offset in self.flying or offset in self.consumer.pending
-        return known and offset not in self.settling
-
-    def pending(self) -> list[int]:
-        """All of these, ascending."""
-        known = sorted({*self.consumer.pending, *self.flying})
-        return [offset for offset in known if offset not in self.settling]
-
-    @property
-    def room(self) -> int:
-        """How many may be delivered for the first time now."""
-        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
-        return self.consumer.config.max_ack_pending - len(self.consumer.pending) - new
-
-    def count(self, offset: int) -> int:
-        """How often it was delivered so far."""
-        flying = self.flying.get(offset)
-        return flying[0] if flying is not None else self.consumer.pending.get(offset, 0)
-
-    def lapse(self, now: int) -> list[int]:
-        """Take whose time is over at this tick, ascending."""
-        over = []
-        while self.heap and self.heap[0][0] <= now:
-            tick, offset = heappop(self.heap)
-            if self.deadlines.get(offset) != tick:
-                continue
-            del self.deadlines[offset]
-            if self.is_pending(offset):
-                over.append(offset)
-        return sorted(over)
-
-    def folded(self, end: int) -> None:
-        """The journal is folded up to there."""
-        for offset in [offset for offset, (_, written) in self.flying.items() if written <= end]:
-            del self.flying[offset]
-        for offset in [offset for offset, written in self.settling.items() if written <= end]:
-            del self.settling[offset]
 
 
 class ConsumersLead:
@@ -276,7 +178,7 @@ class ConsumersLead:
             text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
         elif removed.problem:
             text = removed.problem
-        elif not ctx.decides(("K5.inherited", data and journal), ("K5.folded", known)):
+        elif not (data and journal and known):
             text = "the new leader does not know yet what it inherited; try again"
         elif not self._caught_up():
             text = "data were lost, and consumers are set back by that; try again"
@@ -389,12 +291,12 @@ class ConsumersLead:
         configs += [asked.config for asked, _ in self._creating.values()]
         if len(configs) >= CONSUMERS_MAX:
             text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}"
-            return ErrorReply(ERR_OVERLOAD, f"{text}: delete some first", False)
+            return ErrorReply(ERR_INVALID, f"{text}: delete some first", False)
         pending = sum(one.max_ack_pending for one in configs) + config.max_ack_pending
         if pending > PENDING_ALL_MAX:
             text = f"the consumers of this partition would have {pending} messages pending, and may have"
             text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
-            return ErrorReply(ERR_OVERLOAD, text, False)
+            return ErrorReply(ERR_INVALID, text, False)
         return None
 
     def _delete(self, client: ClientRef, name: str) -> None:
@@ -482,8 +384,7 @@ class ConsumersLead:
         """Write that these do not come again. Where the entry ends."""
         ending = list(offsets)
         end = self._write(Done(flight.consumer.number, how, runs_of(ending)))
-        for offset in ending:
-            flight.settle(offset, end)
+        flight.settle(ending, end)
         return end
 
     def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
@@ -530,7 +431,7 @@ class ConsumersLead:
             batches = data.cached(start, data.hw, max_bytes)
             if not batches:
                 if self._ctx.reads.has_place(data.id):
-                    flight.reading, flight.start = self._ctx.new_ticket(), start
+                    flight.reads(self._ctx.new_ticket(), start)
                     self._ctx.reads.begin(data.id, flight.reading)
                     self._ctx.effects.append(ReadLog(data.id, flight.reading, start, data.hw, max_bytes))
                 return
@@ -541,7 +442,8 @@ class ConsumersLead:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
         for flight in self._flights.values():
             if flight.reading == event.request:
-                flight.reading = 0
+                start = flight.start
+                flight.reads(0)
                 batches = cut_batches(self._data.id, event.batches, self._data.hw)
                 if event.error:
                     for pull in flight.pulls:
@@ -549,7 +451,7 @@ class ConsumersLead:
                     flight.pulls.clear()
                 elif not batches or not flight.pulls or self._refusal():
                     break
-                elif self._deliver(flight, flight.start, batches):
+                elif self._deliver(flight, start, batches):
                     self._serve(flight)
                 break
         self._flush()
@@ -564,7 +466,7 @@ class ConsumersLead:
             elif limit and flight.count(offset) >= limit:
                 given_up.append(offset)
             else:
-                flight.lapsed[offset] = None
+                flight.due(offset)
         if gone:
             self._ctx.mark("K7.written-off")
             self._done(flight, gone, GONE)
@@ -616,18 +518,14 @@ class ConsumersLead:
         end = flight.ahead if again else end
         line = self._line(flight.ahead, end)
         recorded = self._write(Delivered(number, end, line, runs))
-        lapse = self._after(flight.consumer.config.ack_wait_ms)
-        for offset, count in counts:
-            flight.flying.pop(offset, None)
-            flight.flying[offset] = count, recorded
-            flight.set_deadline(offset, lapse)
-        flight.ahead = end
+        flight.delivers(counts, recorded, self._after(flight.consumer.config.ack_wait_ms))
+        flight.advance(end)
         if not counts:
             return
         pull = flight.pulls.popleft()
         own = counts[0][0] >= self._office.epoch_start
         reply = PullReply(self._data.id, number, self._leading.epoch, recorded, runs, frames)
-        if not again and self._ctx.decides(("K4.own", own)):
+        if own and not again:
             self._ctx.mark("K4.unrecorded")
             reply = PullReply(reply.partition, number, reply.epoch, 0, runs, frames)
             self._reply(pull.client, reply)
@@ -734,7 +632,7 @@ class ConsumersLead:
         self._answers = deque(one for one in self._answers if one.client != client)
         self._carried = sum(isinstance(one.reply, PullReply) for one in self._answers)
         for flight in self._flights.values():
-            flight.pulls = deque(pull for pull in flight.pulls if pull.client != client)
+            flight.forget(client)
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._ctx.effects.append(ReplyClient(client, reply))

@@ -66,4 +66,4 @@ def leader_roles(
     consumers.tell(serving.leo_moved)
     leader = JournalLeader(log, state, deletions, consumers)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges, deletions, consumers)
+    return LeaderRoles(state, leader, keeper, serving, purges, deletions=deletions, consumers=consumers)

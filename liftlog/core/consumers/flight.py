@@ -1,0 +1,136 @@
+"""What the leader of one epoch knows of one consumer beside the committed state: what it has written and is
+not folded yet, when what was delivered is due again, and who waits. With the office all of it is gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from liftlog.core.consumers.state import Consumer
+from liftlog.messages import PullRequest
+from liftlog.types import ClientRef
+
+
+class WaitingPull(NamedTuple):
+    """Of one client, until a message comes or a tick has passed."""
+
+    client: ClientRef
+    request: PullRequest
+    until: int
+
+
+class Flight:
+    """What is on its way for one consumer."""
+
+    __slots__ = (
+        "ahead",
+        "consumer",
+        "deadlines",
+        "flying",
+        "heap",
+        "lapsed",
+        "pulls",
+        "reading",
+        "settling",
+        "start",
+    )
+
+    def __init__(self, consumer: Consumer, lapse: int) -> None:
+        """`lapse`: the tick at which what was delivered by earlier leaders is due again."""
+        self.consumer = consumer
+        self.ahead = consumer.position
+        """The position, when all that is written is folded."""
+        self.flying: dict[int, tuple[int, int]] = {}
+        """(count, where its entry ends) of what is being recorded, by offset."""
+        self.settling: dict[int, int] = {}
+        """Where the entry ends that says it is done, by offset."""
+        self.deadlines: dict[int, int] = {}
+        self.heap: list[tuple[int, int]] = []
+        """(tick, offset); stands if `deadlines` says the same."""
+        self.lapsed: dict[int, None] = {}
+        """Due to be delivered again."""
+        self.pulls: deque[WaitingPull] = deque()
+        self.reading = 0
+        """The read of storage that is under way; 0 = none. `start`: from where."""
+        self.start = 0
+        for offset in consumer.pending:
+            self.set_deadline(offset, lapse)
+
+    def set_deadline(self, offset: int, tick: int) -> None:
+        """It is due again at this tick, if it was not settled before."""
+        self.lapsed.pop(offset, None)
+        self.deadlines[offset] = tick
+        heappush(self.heap, (tick, offset))
+
+    def settle(self, offsets: Iterable[int], end: int) -> None:
+        """An entry that ends there says that these are done."""
+        for offset in offsets:
+            self.settling[offset] = end
+            self.deadlines.pop(offset, None)
+            self.lapsed.pop(offset, None)
+
+    def delivers(self, counts: Iterable[tuple[int, int]], recorded: int, lapse: int) -> None:
+        """An entry that ends at `recorded` says that these (offset, count) were delivered; due at a tick."""
+        for offset, count in counts:
+            self.flying.pop(offset, None)
+            self.flying[offset] = count, recorded
+            self.set_deadline(offset, lapse)
+
+    def advance(self, end: int) -> None:
+        """All below was delivered, by what is written."""
+        self.ahead = max(self.ahead, end)
+
+    def due(self, offset: int) -> None:
+        """It is to be delivered again."""
+        self.lapsed[offset] = None
+
+    def reads(self, request: int, start: int = 0) -> None:
+        """Storage reads for it, from `start` on; request 0: it does not."""
+        self.reading, self.start = request, start
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone."""
+        self.pulls = deque(pull for pull in self.pulls if pull.client != client)
+
+    def is_pending(self, offset: int) -> bool:
+        """Whether it was delivered and nothing written says that it is done."""
+        known = offset in self.flying or offset in self.consumer.pending
+        return known and offset not in self.settling
+
+    def pending(self) -> list[int]:
+        """All of these, ascending."""
+        known = sorted({*self.consumer.pending, *self.flying})
+        return [offset for offset in known if offset not in self.settling]
+
+    @property
+    def room(self) -> int:
+        """How many may be delivered for the first time now."""
+        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
+        return self.consumer.config.max_ack_pending - len(self.consumer.pending) - new
+
+    def count(self, offset: int) -> int:
+        """How often it was delivered so far."""
+        flying = self.flying.get(offset)
+        return flying[0] if flying is not None else self.consumer.pending.get(offset, 0)
+
+    def lapse(self, now: int) -> list[int]:
+        """Take whose time is over at this tick, ascending."""
+        over = []
+        while self.heap and self.heap[0][0] <= now:
+            tick, offset = heappop(self.heap)
+            if self.deadlines.get(offset) != tick:
+                continue
+            del self.deadlines[offset]
+            if self.is_pending(offset):
+                over.append(offset)
+        return sorted(over)
+
+    def folded(self, end: int) -> None:
+        """The journal is folded up to there."""
+        for offset in [offset for offset, (_, written) in self.flying.items() if written <= end]:
+            del self.flying[offset]
+        for offset in [offset for offset, written in self.settling.items() if written <= end]:
+            del self.settling[offset]
