@@ -42,3 +42,15 @@ def removals(draws: Draws) -> Knobs:
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
     )
+
+
+def consumers(draws: Draws) -> Knobs:
+    """The same worlds with durable consumers, and fewer messages that are deleted (K1 to K7)."""
+    return msgspec.structs.replace(
+        removals(draws),
+        delete_share=draws.choice((0.0, 0.3)),
+        admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
+        consumers=draws.choice((3, 5)),
+        consume_interval_us=draws.choice((200, 400)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.3)),
+    )
