@@ -20,9 +20,9 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     encode_entry,
 )
+from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs, runs_of, spread
 from liftlog.core.metadata import levels
-from liftlog.core.replica.consuming import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.format import decode_records
 from liftlog.messages import (
     PENDING_MAX,
@@ -428,6 +428,7 @@ def test_k4_k5_a_new_leader_knows_what_was_acked_and_delivered_and_gives_the_res
     reply = pull(world, partition, number)
     assert given_to(reply) == {3: (b"3", 1)}
     assert reply.recorded > 0, "an earlier leader may have sent it before its record"
+    assert world.nodes[world.leader(partition)].marks["K4.own"] == 1
     settle(world, partition, number, "ack", 3)
     assert given_to(pull(world, partition, number, wait_ms=5000)) == {0: (b"0", 2), 2: (b"2", 2)}
 
@@ -461,7 +462,7 @@ def test_k5_a_leader_that_does_not_know_what_it_inherited_serves_nobody() -> Non
     leader = world.leader(partition)
     reply = world.answer(leader, PullRequest(partition, number))
     assert (reply.code, reply.retryable) == ("not-ready", True)
-    assert world.nodes[leader].marks["K5.not-ready"] == 1
+    assert world.nodes[leader].marks["K5.inherited"] == 1
 
 
 def test_k5_a_leader_that_has_not_folded_its_journal_serves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,7 +475,26 @@ def test_k5_a_leader_that_has_not_folded_its_journal_serves_nobody(monkeypatch: 
     assert epoch_start == 0
     reply = world.answer(leader, PullRequest(partition, number))
     assert (reply.code, reply.retryable) == ("not-ready", True)
-    assert world.nodes[leader].marks["K5.not-ready"] == 1
+    assert world.nodes[leader].marks["K5.folded"] == 1
+
+
+def test_k5_where_data_were_lost_a_consumer_is_set_back_before_anybody_is_served() -> None:
+    world, partition = ready(4)
+    number = made(world, partition)
+    pull(world, partition, number)
+    settle(world, partition, number, "ack", 0, 3)
+    world.run(2)
+    old = world.leader(partition)
+    for node in world.nodes:
+        # As if the entries were of a leader whose data were lost from offset 2 on.
+        consumer = journal_of(world, partition, node).removed.consumers.by_number[number]
+        monotone = [*consumer.line, EpochStart(consumer.line[-1].epoch + 1, 2)]
+        consumer.line[:] = monotone
+    world.kill(old)
+    assert world.run_until(lambda: world.leader(partition) not in (0, old))
+    assert sorted(given_to(pull(world, partition, number, wait_ms=5000))) == [2, 3]
+    assert world.nodes[world.leader(partition)].marks["K5.rewound"] == 1
+    assert info(world, partition).floor == 1
 
 
 def test_k4_a_delivery_that_has_to_be_recorded_waits_for_that() -> None:

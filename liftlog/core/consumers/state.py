@@ -69,7 +69,7 @@ class Consumer:
         self.line = [entry for entry in self.line if entry.start < to]
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
-        """Where the data are not those that were delivered: the first offset below the position whose epoch
+        """K5: where the data are not those that were delivered: the first offset below the position whose epoch
         is another one, or that is not there; None if they are. `history`: of the data, which end at `leo`.
         Where it does not reach back to a record, that is taken for the same.
 

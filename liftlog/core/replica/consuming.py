@@ -29,6 +29,7 @@ from liftlog.core.consumers.entries import (
     encode_entry,
 )
 from liftlog.core.consumers.flight import Flight, WaitingPull
+from liftlog.core.consumers.making import not_created
 from liftlog.core.consumers.state import Consumer, counted_runs, runs_of, spread
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -39,13 +40,10 @@ from liftlog.messages import (
     ACK,
     DELIVER_FROM,
     DELIVER_NEW,
-    DELIVERS,
-    ERR_EXISTS,
     ERR_FAILED,
     ERR_INVALID,
     ERR_NOT_FOUND,
     ERR_NOT_READY,
-    ERR_OFFSET_RANGE,
     ERR_OVERLOAD,
     ERR_TIMEOUT,
     NAK,
@@ -68,14 +66,9 @@ from liftlog.messages import (
     ReplyClient,
     SettledReply,
     SettleRequest,
-    intake,
 )
 from liftlog.types import Batch, ClientRef, EpochStart, LiftlogError
 
-CONSUMERS_MAX = 256
-"""Of one partition."""
-PENDING_ALL_MAX = 4 * PENDING_MAX
-"""Messages that all consumers of a partition together may have waiting for an ack."""
 PULLS_MAX = 512
 """Pulls of one partition that wait for messages."""
 ANSWERS_MAX = 512
@@ -114,6 +107,7 @@ class ConsumersLead:
         "_office",
         "_removed",
         "_serves_from",
+        "_swept",
         "_wrote",
     )
 
@@ -138,6 +132,9 @@ class ConsumersLead:
         """By number: where the entry ends."""
         self._serves_from: int | None = None
         """K5: served is when the journal is folded up to there; None: that is not known yet."""
+
+        self._swept = (0, 0)
+        """K7: the log start, and how many messages were deleted, when pending ones were last looked at."""
 
     def tell(self, wrote: Callable[[], None]) -> None:
         """Who is to hear when entries were appended."""
@@ -165,20 +162,35 @@ class ConsumersLead:
 
     # -- whether this leader may serve (K5) ---------------------------------------------------------
 
-    def _refusal(self) -> ErrorReply | None:
-        """Why it does not, or not yet."""
-        ctx, record, removed = self._ctx, self._office.record, self._removed
-        text = ""
+    def _is_inherited(self) -> bool:
+        """Whether all that either log had at the election is committed."""
         data = self._data.hw >= self._office.epoch_start
-        journal = self._log.hw >= self._leading.epoch_start
-        known = removed.is_known and removed.folded >= self._leading.epoch_start
-        if ctx.fenced:
-            text = "this leader has no contact to the cluster; try again"
-        elif len(record.isr) < record.min_insync:
+        return data and self._log.hw >= self._leading.epoch_start
+
+    def _is_folded(self) -> bool:
+        """Whether all that the journal had then is folded."""
+        removed = self._removed
+        return removed.is_known and not removed.problem and removed.folded >= self._leading.epoch_start
+
+    def _is_in_office(self) -> bool:
+        """N2, R13: whether it may promise anything now."""
+        record = self._office.record
+        return not self._ctx.fenced and len(record.isr) >= record.min_insync
+
+    def _serves(self) -> bool:
+        """Whether who waits may be given something."""
+        return self._is_in_office() and self._is_inherited() and self._is_folded() and self._caught_up()
+
+    def _refusal(self) -> ErrorReply | None:
+        """Why this leader does not serve, or not yet."""
+        ctx, record = self._ctx, self._office.record
+        text = ""
+        if not self._is_in_office():
             text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
-        elif removed.problem:
-            text = removed.problem
-        elif not (data and journal and known):
+            text = "this leader has no contact to the cluster; try again" if ctx.fenced else text
+        elif self._removed.problem:
+            text = self._removed.problem
+        elif not ctx.decides(("K5.inherited", self._is_inherited()), ("K5.folded", self._is_folded())):
             text = "the new leader does not know yet what it inherited; try again"
         elif not self._caught_up():
             text = "data were lost, and consumers are set back by that; try again"
@@ -254,7 +266,8 @@ class ConsumersLead:
             self._ctx.mark("K1.again")
             self._await(client, creating[1], name)
             return
-        refusal = self._not_created(request)
+        creating_now = [asked for asked, _ in self._creating.values()]
+        refusal = not_created(request, consumers, creating_now, self._data.hw)
         if refusal is not None:
             self._reply(client, refusal)
             return
@@ -266,38 +279,6 @@ class ConsumersLead:
         end = self._write(Created(name, config, start, line[-LINE_MAX:]))
         self._creating[name] = request, end
         self._await(client, end, name)
-
-    def _not_created(self, request: CreateConsumerRequest) -> ErrorReply | None:
-        name, config, consumers = request.name, request.config, self._removed.consumers
-        if intake.name_problem(name):
-            text = f"consumer name {name!r} is invalid: use 1 to 64 letters, digits, '_' or '-'"
-            return ErrorReply(ERR_INVALID, text, False)
-        if config.deliver not in DELIVERS:
-            text = f"deliver {config.deliver!r} is not one of {', '.join(DELIVERS)}"
-            return ErrorReply(ERR_INVALID, text, False)
-        if config.offset and config.deliver != DELIVER_FROM:
-            text = f"an offset means nothing with deliver {config.deliver!r}"
-            return ErrorReply(ERR_INVALID, text, False)
-        if name in consumers.by_name:
-            text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
-            return ErrorReply(ERR_EXISTS, text, False)
-        if name in self._creating:
-            text = f"consumer {name!r} is being created with another configuration; try again"
-            return ErrorReply(ERR_NOT_READY, text, True)
-        if config.offset > self._data.hw:
-            text = f"offset {config.offset} is not committed: there are messages below {self._data.hw}"
-            return ErrorReply(ERR_OFFSET_RANGE, text, False)
-        configs = [one.config for one in consumers.by_number.values()]
-        configs += [asked.config for asked, _ in self._creating.values()]
-        if len(configs) >= CONSUMERS_MAX:
-            text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}"
-            return ErrorReply(ERR_INVALID, f"{text}: delete some first", False)
-        pending = sum(one.max_ack_pending for one in configs) + config.max_ack_pending
-        if pending > PENDING_ALL_MAX:
-            text = f"the consumers of this partition would have {pending} messages pending, and may have"
-            text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
-            return ErrorReply(ERR_INVALID, text, False)
-        return None
 
     def _delete(self, client: ClientRef, name: str) -> None:
         consumer = self._removed.consumers.by_name.get(name)
@@ -449,7 +430,7 @@ class ConsumersLead:
                     for pull in flight.pulls:
                         self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
                     flight.pulls.clear()
-                elif not batches or not flight.pulls or self._refusal():
+                elif not batches or not flight.pulls or not self._serves():
                     break
                 elif self._deliver(flight, start, batches):
                     self._serve(flight)
@@ -525,7 +506,7 @@ class ConsumersLead:
         pull = flight.pulls.popleft()
         own = counts[0][0] >= self._office.epoch_start
         reply = PullReply(self._data.id, number, self._leading.epoch, recorded, runs, frames)
-        if own and not again:
+        if not again and self._ctx.decides(("K4.own", own)):
             self._ctx.mark("K4.unrecorded")
             reply = PullReply(reply.partition, number, reply.epoch, 0, runs, frames)
             self._reply(pull.client, reply)
@@ -581,7 +562,7 @@ class ConsumersLead:
     def work(self) -> None:
         """There may be something for who waits."""
         waits = [flight for flight in self._flights.values() if flight.pulls]
-        if waits and not self._refusal():
+        if waits and self._serves():
             for flight in waits:
                 self._serve(flight)
         self._flush()
@@ -596,7 +577,7 @@ class ConsumersLead:
         for one in late:
             text = "not every replica in sync has it yet; it may still happen, ask again"
             self._reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
-        if self._removed.consumers.by_number and not self._refusal():
+        if self._removed.consumers.by_number and self._serves():
             self._write_off()
         self.committed()
         for flight in self._flights.values():
@@ -606,16 +587,17 @@ class ConsumersLead:
 
     def _write_off(self) -> None:
         """K6, K7: also where nobody pulls."""
+        now = self._data.log_start, len(self._removed)
+        moved, self._swept = now != self._swept, now
         for number in self._removed.consumers.by_number:
             flight = self._flight(number)
             if flight is None:
                 continue
             self._take_lapsed(flight)
-            if flight.consumer.floor < self._data.log_start:
-                gone = [offset for offset in flight.pending() if offset < self._data.log_start]
-                if gone:
-                    self._ctx.mark("K7.written-off")
-                    self._done(flight, gone, GONE)
+            gone = [offset for offset in flight.pending() if self._is_gone(offset)] if moved else []
+            if gone:
+                self._ctx.mark("K7.written-off")
+                self._done(flight, gone, GONE)
 
     def end(self, code: str, text: str) -> None:
         """This leader answers none of those that wait; what becomes of entries is open."""

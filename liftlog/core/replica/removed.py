@@ -48,6 +48,10 @@ class Removed:
         """Whether everything is heeded that was known to be committed when the log was opened."""
         return self._whole
 
+    def __len__(self) -> int:
+        """How many messages are gone."""
+        return len(self._epochs)
+
     def __contains__(self, named: tuple[int, int]) -> bool:
         """Whether the record at an offset, of an epoch, is gone."""
         offset, epoch = named

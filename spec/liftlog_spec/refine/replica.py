@@ -61,8 +61,10 @@ model lets it write at any moment.
 """
 
 
-ASKED = "ClientRequest"
-"""That in which it writes an entry of the journal."""
+WORKED = ("ClientRequest", "Received", "Durable", "LogRead", "TimerFired")
+"""Those in which it writes entries of the journal: it is asked to, there are messages for who waits for them,
+or what was given is due again.
+"""
 
 
 class ReplicaPart:
@@ -339,4 +341,4 @@ class ReplicaPart:
 class JournalPart(ReplicaPart):
     """Of the partition's journal (ADR 0062)."""
 
-    WRITES = (ASKED,)
+    WRITES = WORKED
