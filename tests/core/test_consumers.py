@@ -249,11 +249,9 @@ def test_k1_the_number_of_a_deleted_consumer_means_nothing_and_is_not_used_again
     assert asks(world, partition, DeleteConsumerRequest(partition, "c")).code == "not-found"
     second = made(world, partition)
     assert second > number
-    for request in (
-        SettleRequest(partition, number, "ack", [(0, 3)]),
-        PullRequest(partition, number),
-    ):
-        assert asks(world, partition, request).code == "not-found"
+    assert asks(world, partition, SettleRequest(partition, number, "ack", [(0, 3)])).code == "not-found"
+    assert world.nodes[leader].marks["K1.number"] == 1
+    assert asks(world, partition, PullRequest(partition, number)).code == "not-found"
     assert len(given_to(pull(world, partition, second))) == 3
 
 
@@ -274,6 +272,7 @@ def test_k3_a_repeated_ack_waits_for_the_entry_of_the_first() -> None:
     assert world.run_until(lambda: all(one in world.replies for one in asked))
     first, second = (world.replies[one] for one in asked)
     assert isinstance(first, SettledReply) and first == second
+    assert world.nodes[leader].marks["K3.repeat"] == 1
     assert settle(world, partition, number, "ack", 0).journal >= first.journal
 
 
@@ -328,7 +327,7 @@ def test_k6_no_more_is_given_than_may_be_pending() -> None:
 
 def test_k7_what_is_gone_is_neither_delivered_nor_counted() -> None:
     world, partition = ready(6)
-    number = made(world, partition, ConsumerConfig(ack_wait_ms=1500))
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=60_000))
     asks(world, partition, DeleteMessageRequest(partition, 1))
     asks(world, partition, DeleteMessageRequest(partition, 4))
     assert info(world, partition).num_pending == 4
@@ -336,6 +335,9 @@ def test_k7_what_is_gone_is_neither_delivered_nor_counted() -> None:
     asks(world, partition, DeleteMessageRequest(partition, 2))
     told = info(world, partition)
     assert (told.ack_pending, told.num_pending) == (1, 2)
+    world.run(1)
+    assert world.nodes[world.leader(partition)].marks["K7.written-off"] == 1
+    assert journal_of(world, partition).removed.consumers.by_number[number].pending == {0: 1}
     assert sorted(given_to(pull(world, partition, number, 9))) == [3, 5]
     settle(world, partition, number, "nak", 0, 2)
     assert sorted(given_to(pull(world, partition, number, wait_ms=1000))) == [0]

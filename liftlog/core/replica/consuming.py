@@ -335,6 +335,7 @@ class ConsumersLead:
         flight = self._flight(request.consumer)
         if flight is None:
             text = f"no consumer of this partition has number {request.consumer}: it was deleted"
+            self._ctx.mark("K1.number")
             self._reply(client, self._no_consumer(text))
             return
         if request.how not in SETTLES:
@@ -356,7 +357,10 @@ class ConsumersLead:
         end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
         if fresh:
             end = self._done(flight, fresh, ACKED if request.how == ACK else TERMINATED)
-        self._ctx.mark("K3.settled" if fresh else "K3.repeat")
+        if fresh:
+            self._ctx.mark("K3.settled")
+        elif end > self._removed.folded:
+            self._ctx.mark("K3.repeat")
         # What is done by an entry that was folded before is known by all that is folded.
         end = max(end, 0 if fresh else self._removed.folded)
         self._await(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
@@ -381,6 +385,7 @@ class ConsumersLead:
         flight = self._flight(request.consumer)
         if flight is None:
             text = f"no consumer of this partition has number {request.consumer}: it was deleted"
+            self._ctx.mark("K1.number")
             self._reply(client, self._no_consumer(text))
             return
         if sum(len(each.pulls) for each in self._flights.values()) >= PULLS_MAX:
