@@ -291,6 +291,8 @@ class ConsumersLead:
             flight = self._flights.pop(consumer.number, None)
             for pull in flight.pulls if flight is not None else ():
                 self._reply(pull.client, self._no_consumer(f"consumer {name!r} was deleted"))
+        if self._ctx.mutants.consumer_deletion_answered_at_append:
+            end = 0
         self._await(client, end, DoneReply(f"deleted consumer {name}"))
 
     def _no_consumer(self, text: str) -> ErrorReply:
@@ -311,7 +313,8 @@ class ConsumersLead:
         flight = self._flights.get(consumer.number)
         ahead = flight.ahead if flight is not None else consumer.position
         pending = flight.pending() if flight is not None else sorted(consumer.pending)
-        waiting = [offset for offset in pending if not self._is_gone(offset)]
+        kept = self._ctx.mutants.gone_kept_pending
+        waiting = [offset for offset in pending if kept or not self._is_gone(offset)]
         begin, end = max(ahead, self._data.log_start), self._data.hw
         gone = [offset for offset in self._removed.items() if begin <= offset < end and self._is_gone(offset)]
         return ConsumerInfo(
@@ -332,7 +335,10 @@ class ConsumersLead:
     # -- acks (K3) ----------------------------------------------------------------------------------
 
     def _settle(self, client: ClientRef, request: SettleRequest) -> None:
+        mutants = self._ctx.mutants
         flight = self._flight(request.consumer)
+        if flight is None and mutants.ack_of_deleted_counts:
+            flight = self._flight(max(self._removed.consumers.by_number, default=0))
         if flight is None:
             text = f"no consumer of this partition has number {request.consumer}: it was deleted"
             self._ctx.mark("K1.number")
@@ -347,6 +353,8 @@ class ConsumersLead:
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         offsets = sorted(dict.fromkeys(spread(request.runs)))
+        if mutants.ack_of_all_before:
+            offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
         fresh = [offset for offset in offsets if flight.is_pending(offset)]
         unknown = [offset for offset in offsets if offset >= flight.ahead]
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
@@ -363,6 +371,9 @@ class ConsumersLead:
             self._ctx.mark("K3.repeat")
         # What is done by an entry that was folded before is known by all that is folded.
         end = max(end, 0 if fresh else self._removed.folded)
+        if mutants.ack_answered_at_append if fresh else mutants.repeated_ack_answered_at_once:
+            self._reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+            return
         self._await(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
 
     def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
@@ -517,6 +528,9 @@ class ConsumersLead:
             self._reply(pull.client, reply)
             return
         self._ctx.mark("K4.again" if again else "K4.recorded")
+        if again and self._ctx.mutants.redelivery_before_record:
+            self._reply(pull.client, reply)
+            return
         self._carried += 1
         self._await(pull.client, recorded, reply)
 

@@ -7,7 +7,8 @@
     DeliveriesBounded  a message is delivered at most once more than its consumer's limit says, and at most
                        once without a record, by the leader of the epoch that wrote it
     NoneSkipped        a consumer's position passes no message that is not delivered by the same entry, but
-                       those that were deleted or lie below a log start
+                       those that were deleted or lie below a log start; and a message is done when somebody
+                       has said so, when it is gone, or was delivered as often as it may be
     OfThisIncarnation  answers are about the consumer with the number that was asked for, which was created,
                        and not said to be deleted before, but by who may not know
     PendingExact       where nothing is on its way, a leader tells of a consumer what the journal says
@@ -18,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from liftlog.core.consumers.entries import (
+    AT_LIMIT,
+    GONE,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -40,7 +43,10 @@ Standing = tuple[int, str, int, tuple[tuple[int, int], ...]]
 class TrueConsumer:
     """One consumer, by the committed entries so far. Each end is an offset of the journal."""
 
-    __slots__ = ("created", "deleted", "done", "handed", "number", "pending", "position", "standing", "told")
+    __slots__ = (
+        *("created", "deleted", "done", "handed", "number", "pending"),
+        *("position", "said", "standing", "told"),
+    )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -55,6 +61,8 @@ class TrueConsumer:
         """Whether somebody was told that it is deleted."""
         self.handed: dict[int, list[PullReply]] = {}
         """What clients were given, by offset."""
+        self.said: set[int] = set()
+        """Of which a client has said that it is done."""
         self.standing: Standing = self.stands()
 
     def stands(self) -> Standing:
@@ -135,9 +143,7 @@ class ConsumerTruth:
                 self._recorded[end] = entry
                 self._delivered(consumer, entry, end)
             case Done():
-                for offset in _spread(entry.runs):
-                    if consumer.pending.pop(offset, None) is not None:
-                        consumer.done[offset] = end
+                self._done(consumer, entry, end)
             case Rewound():
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
@@ -165,6 +171,22 @@ class ConsumerTruth:
                 raise self._violation("NoneSkipped", consumer, f"the entry at {end} {text}")
         consumer.pending.update(counts)
         consumer.position = max(consumer.position, entry.end)
+
+    def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
+        """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""
+        self._checks("NoneSkipped")
+        for offset in _spread(entry.runs):
+            count = consumer.pending.pop(offset, 0)
+            if not count:
+                continue
+            consumer.done[offset] = end
+            due = {
+                AT_LIMIT: 0 < consumer.limit <= count,
+                GONE: offset < self._log_start() or self._is_deleted(offset),
+            }
+            if not due.get(entry.how, offset in consumer.said):
+                text = f"the entry at {end} says of offset {offset}, delivered {count} times, {entry.how!r}"
+                raise self._violation("NoneSkipped", consumer, f"{text}; nobody has said so")
 
     def _is_deleted(self, offset: int, below: int | None = None) -> bool:
         epoch = epoch_at(self._data.history, offset)
@@ -225,6 +247,10 @@ class ConsumerTruth:
             if not consumer.deleted:
                 text = "it is said to be deleted, which no committed entry says"
                 raise self._violation("OfThisIncarnation", consumer, text)
+
+    def says(self, number: int, offsets: Iterable[int]) -> None:
+        """A client is about to say that these are done."""
+        self._of(number).said.update(offsets)
 
     def settled(self, number: int, offsets: Sequence[int], journal: int) -> None:
         """A leader says that these are done, below an offset of the journal. AckStays."""

@@ -14,7 +14,8 @@
     AckStays             an ack that was answered is committed; behind it nothing is delivered (K3)
     DeliveriesBounded    a message is delivered at most once more than its consumer's limit says, and once at
                          most without a record, by the leader of the epoch that wrote it (K4)
-    NoneSkipped          a consumer's position passes no message that is there and is not delivered (K6)
+    NoneSkipped          a consumer's position passes no message that is there and is not delivered, and none
+                         is done that nobody has said to be (K6)
     OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)

@@ -188,6 +188,8 @@ class ConsumingClient:
             how = ACK if chance < 0.8 else TERM if chance < 0.87 else NAK if chance < 0.95 else PROGRESS
             after_us = own.randrange(LATE_US if own.random() < LATE_SHARE else SOON_US)
             request = SettleRequest(target.partition, reply.consumer, how, [(first, length)])
+            if how in (ACK, TERM):
+                self._account.consumers(target.partition).says(reply.consumer, range(first, first + length))
             told = Settling(self, f"{name}/settles/{place}", target, request, own)
             self._cluster.kernel.after(after_us, told.send)
 
