@@ -608,6 +608,7 @@ class ConsumersLead:
         """K6, K7: also where nobody pulls."""
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
+        moved &= not self._ctx.mutants.gone_kept_pending
         for number in self._removed.consumers.by_number:
             flight = self._flight(number)
             if flight is None:
