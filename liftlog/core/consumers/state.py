@@ -70,8 +70,8 @@ class Consumer:
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
         """K5: where the data are not those that were delivered: the first offset below the position whose
-        epoch is another one, or that is not there; None if they are. `history`: of the data, which end at `leo`.
-        Where it does not reach back to a record, that is taken for the same.
+        epoch is another one, or that is not there; None if they are. `history`: of the data, which end at
+        `leo`. Where it does not reach back to a record, that is taken for the same.
 
         Two logs that agree on a record's epoch agree on all before it. If they do not agree on the first
         record of which the epoch is remembered, everything that is there is delivered again.
