@@ -46,6 +46,15 @@ RULES: dict[str, tuple[str, str]] = {
         "R21",
         "Whoever has seen so much of the journal does not get a message that was deleted in it.",
     ),
+    "SameConsumerState": ("K2", "Copies that have folded as far have the same."),
+    "AckStays": ("K3", "Behind that entry no delivery of the message is decided"),
+    "DeliveriesBounded": (
+        "K4",
+        "So a message is delivered at most once more than `max_deliver` says, whatever fails.",
+    ),
+    "NoneSkipped": ("K6", "Below a consumer's position each message is pending, done, or gone."),
+    "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
+    "PendingExact": ("K7", "a leader writes it off with an entry"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -386,6 +386,8 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("L8.subject", "mixed kills partitions"),
     ("L8.options", "mixed kills partitions"),
     ("L9.not-known", "mixed kills partitions"),
+    ("K4.own", "consumers"),
+    ("K5.folded", "consumers"),
     ("L9.expected-last", "mixed kills partitions"),
     ("I3.votes", "growing"),
     ("I3.heir", "growing"),

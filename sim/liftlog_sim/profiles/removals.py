@@ -41,6 +41,7 @@ def removals(draws: Draws) -> Knobs:
         delete_share=0.9,
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
+        consumers=draws.choice((0, 2)),
     )
 
 
