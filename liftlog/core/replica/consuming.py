@@ -291,6 +291,8 @@ class ConsumersLead:
         end = self._dropping.get(consumer.number)
         if end is None:
             end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
+        if self._ctx.mutants.consumer_deletion_answered_at_append:
+            end = 0
         self._await(client, end, DoneReply(f"deleted consumer {name}"))
 
     def _dropped(self, number: int) -> None:
@@ -327,7 +329,8 @@ class ConsumersLead:
         flight = self._flights.get(consumer.number)
         ahead = flight.ahead if flight is not None else consumer.position
         pending = flight.pending() if flight is not None else sorted(consumer.pending)
-        waiting = [offset for offset in pending if not self._is_gone(offset)]
+        kept = self._ctx.mutants.gone_kept_pending
+        waiting = [offset for offset in pending if kept or not self._is_gone(offset)]
         begin, end = max(ahead, self._data.log_start), self._data.hw
         hidden = self._removed.hidden(self._data.history).runs(begin, end)
         gone = sum(stop - start for start, stop in hidden)
@@ -349,7 +352,10 @@ class ConsumersLead:
     # -- acks (K3) ----------------------------------------------------------------------------------
 
     def _settle(self, client: ClientRef, request: SettleRequest) -> None:
+        mutants = self._ctx.mutants
         flight = self._flight(request.consumer)
+        if flight is None and mutants.ack_of_deleted_counts:
+            flight = self._flight(max(self._removed.consumers.by_number, default=0))
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
@@ -362,6 +368,8 @@ class ConsumersLead:
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         offsets = sorted(dict.fromkeys(spread(request.runs)))
+        if mutants.ack_of_all_before:
+            offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
         fresh = [offset for offset in offsets if flight.is_pending(offset)]
         unknown = [offset for offset in offsets if offset >= flight.ahead]
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
@@ -378,6 +386,9 @@ class ConsumersLead:
             self._ctx.mark("K3.repeat")
         # What is done by an entry that was folded before is known by all that is folded.
         end = max(end, 0 if fresh else self._removed.folded)
+        if mutants.ack_answered_at_append if fresh else mutants.repeated_ack_answered_at_once:
+            self._reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+            return
         self._await(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
 
     def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
@@ -520,6 +531,9 @@ class ConsumersLead:
             self._reply(pull.client, reply)
             return
         self._ctx.mark("K4.again" if again else "K4.recorded")
+        if again and self._ctx.mutants.redelivery_before_record:
+            self._reply(pull.client, reply)
+            return
         self._carried += 1
         self._await(pull.client, recorded, reply)
 
@@ -599,6 +613,7 @@ class ConsumersLead:
         """K6, K7: also where nobody pulls."""
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
+        moved &= not self._ctx.mutants.gone_kept_pending
         for number in self._removed.consumers.by_number:
             flight = self._flight(number)
             if flight is None:

@@ -114,6 +114,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the other ones that delete messages, where streams have a journal (R21)."""
     purge_subjects_share: float = 0.0
     """Share of these that purge by subject."""
+    consumers: int = 0
+    """Clients of durable consumers, where streams have a journal (K1 to K7)."""
+    consume_interval_us: int = 400 * MILLISECOND
     ask_subjects_us: int = 0
     """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""
     fold_bytes: int = 0

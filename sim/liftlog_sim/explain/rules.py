@@ -51,6 +51,15 @@ RULES: dict[str, tuple[str, str]] = {
         "It is written by a leader that knows as committed all that both logs had when it was elected, and names only what is committed",  # noqa: E501
     ),
     "PurgeTakesAll": ("R21", "A *purge by subject* deletes what a filter matches below an offset that the client names, but for the newest so many."),  # noqa: E501
+    "SameConsumerState": ("K2", "Copies that have folded as far have the same."),
+    "AckStays": ("K3", "Behind that entry no delivery of the message is decided"),
+    "DeliveriesBounded": (
+        "K4",
+        "So a message is delivered at most once more than `max_deliver` says, whatever fails.",
+    ),
+    "NoneSkipped": ("K6", "Below a consumer's position each message is pending, done, or gone."),
+    "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
+    "PendingExact": ("K7", "a leader writes it off with an entry"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

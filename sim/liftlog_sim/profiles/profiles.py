@@ -22,7 +22,7 @@ from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
-from liftlog_sim.profiles.removals import removals
+from liftlog_sim.profiles.removals import consumers, removals
 from liftlog_sim.profiles.settings import (
     answers_of,
     base_knobs,
@@ -119,7 +119,7 @@ def draw_knobs(
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
         mixed = Draws(seed, "releases").random() < MIXED_RELEASES
-        changes["mixed_releases"] = mixed and (profile or drawn) not in (REPEATS, "removals")
+        changes["mixed_releases"] = mixed and (profile or drawn) not in (REPEATS, "removals", "consumers")
         if not knobs.sick_from_us:
             changes.update(answers_of(seed))
             changes["expecting"] = expecting_of(seed)
@@ -607,6 +607,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "failover": failover,
     "repeats": _repeats,
     "removals": removals,
+    "consumers": consumers,
     "calm": _calm,
 }
 

@@ -47,6 +47,19 @@ def removals(draws: Draws) -> Knobs:
         fold_bytes=draws.part("folds").choice((0, 300, 1000)),
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
+        consumers=draws.choice((0, 2)),
+    )
+
+
+def consumers(draws: Draws) -> Knobs:
+    """The same worlds with durable consumers, and fewer messages that are deleted (K1 to K7)."""
+    return msgspec.structs.replace(
+        removals(draws),
+        delete_share=draws.choice((0.0, 0.3)),
+        admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
+        consumers=draws.choice((3, 5)),
+        consume_interval_us=draws.choice((200, 400)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.3)),
     )
     # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND

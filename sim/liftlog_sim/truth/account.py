@@ -13,6 +13,7 @@ from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.authors import Authors
+from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.parcels import Parcels
@@ -33,6 +34,7 @@ class Account:
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
         where it began and where it is to begin."""
         self._deletions: dict[PartitionId, DeletionTruth] = {}
+        self._consumers: dict[PartitionId, ConsumerTruth] = {}
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
@@ -60,10 +62,24 @@ class Account:
             )
         return found
 
+    def consumers(self, partition: PartitionId) -> ConsumerTruth:
+        """Of a partition with a journal."""
+        found = self._consumers.get(partition)
+        if found is None:
+
+            def log_start() -> int:
+                starts = [start for (_, log), start in self.log_starts.items() if log == partition]
+                return max(starts, default=0)
+
+            deletions = self.deletions(partition)
+            found = self._consumers[partition] = ConsumerTruth(self.truth(partition), deletions, log_start)
+        return found
+
     def hides(self, node: int, run: int, replica: Replica | None) -> None:
-        """A replica has moved; if it is a journal, SameVisible."""
+        """A replica has moved; if it is a journal, SameVisible and SameConsumerState."""
         if replica is not None and replica.data is not None:
             self.deletions(replica.data.id).same_visible(node, run, replica.data, replica)
+            self.consumers(replica.data.id).same_state(node, run, replica)
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""

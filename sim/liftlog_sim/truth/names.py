@@ -11,6 +11,16 @@
     DeletedStaysDeleted  a reader gets nothing that was deleted by what it has seen of the journal (R3, R21)
     NothingElseGone      entries name committed records only that a client wanted to go (R21)
     PurgeTakesAll        when a purge by subject is answered, no more is left than it had to leave (R21)
+    SameConsumerState    where a copy thinks that consumers stand is what the committed journal says, as far
+                         as it heeds it (K2)
+    AckStays             an ack that was answered is committed; behind it nothing is delivered (K3)
+    DeliveriesBounded    a message is delivered at most once more than its consumer's limit says, and once at
+                         most without a record, by the leader of the epoch that wrote it (K4)
+    NoneSkipped          a consumer's position passes no message that is there and is not delivered, and none
+                         is done that nobody has said to be (K6)
+    OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
+                         and not said to be deleted before (K1)
+    PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
     StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6); nor is
                          there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
@@ -95,6 +105,12 @@ STEP_INVARIANTS = (
     "DeletedStaysDeleted",
     "NothingElseGone",
     "PurgeTakesAll",
+    "SameConsumerState",
+    "AckStays",
+    "DeliveriesBounded",
+    "NoneSkipped",
+    "OfThisIncarnation",
+    "PendingExact",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",

@@ -608,7 +608,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
-        may_be_written(self.checks, machine, log, effect.batches[-1].end_offset)
+        may_be_written(self.checks, machine, log, effect.batches)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")

@@ -4,18 +4,25 @@ that is paused only what NATS had sent before its subscription ended (N1). And s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
-from liftlog.types import PartitionId
+from liftlog.format import decode_values
+from liftlog.types import Batch, PartitionId
 from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.invariants import Checks, Violation
 
 
-def may_be_written(checks: Checks, machine: Machine, log: PartitionId, end: int) -> None:
-    """A leader stores what ends there. Raises Violation if it knows that it must not, or if its partition
-    comes to hold more messages than it may (C6).
+def may_be_written(
+    checks: Checks, machine: Machine, log: PartitionId, batches: Sequence[Batch]
+) -> None:
+    """A leader stores these. Raises Violation if it knows that it must not, or if its partition comes to hold
+    more messages than it may (C6). Consumers go on where nothing is stored or deleted any more.
     """
+    end = batches[-1].end_offset
     node = machine.node
     replica = node.replicas.get(log) if node is not None else None
     config = replica.log.config if replica is not None else None
@@ -30,10 +37,14 @@ def may_be_written(checks: Checks, machine: Machine, log: PartitionId, end: int)
             held = f"from {replica.log.log_start} to {end}"
             text = f"node {machine.number} leads {log} and stores messages until it holds those {held}"
             raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
-    if config.read_only:
+    if config.read_only and not (log.is_journal and all(map(_of_consumers, batches))):
         raise Violation("ReadOnlyRefused", f"{known} read-only")
     if config.paused and not log.is_journal and not replica.roles.leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
+
+
+def _of_consumers(batch: Batch) -> bool:
+    return all(map(is_consumers, decode_values(batch)))
 
 
 class Pauses:

@@ -34,6 +34,7 @@ from liftlog_sim.workload.admin import EXTRA_STREAMS, Admin
 from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.consuming import ConsumingClient
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
@@ -77,6 +78,7 @@ class Workload:
         self._mover = Mover(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker = SubjectAsker(shared)
+        self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
@@ -133,6 +135,8 @@ class Workload:
         self._mover.start()
         self._inspector.start()
         self._asker.start()
+        for client in self._consuming:
+            client.start()
         for start in self._joining:
             start()
 

@@ -1,0 +1,361 @@
+"""The truth about consumers: what the committed journal says, and what clients were told (K1 to K7).
+
+    SameConsumerState  where a copy thinks that consumers stand, having heeded its journal up to an offset,
+                       is what the committed entries below that offset say
+    AckStays           an ack that was answered is committed below what the answer names; behind its entry no
+                       delivery has a record, and none without a record is of a later epoch
+    DeliveriesBounded  a message is delivered at most once more than its consumer's limit says, and at most
+                       once without a record, by the leader of the epoch that wrote it
+    NoneSkipped        a consumer's position passes no message that is not delivered by the same entry, but
+                       those that were deleted or lie below a log start; and a message is done when somebody
+                       has said so, when it is gone, or was delivered as often as it may be
+    OfThisIncarnation  answers are about the consumer with the number that was asked for, which was created,
+                       and not said to be deleted before, but by who may not know
+    PendingExact       where nothing is on its way, a leader tells of a consumer what the journal says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from liftlog.core.consumers.entries import (
+    AT_LIMIT,
+    GONE,
+    ConsumerDeleted,
+    Created,
+    Delivered,
+    Done,
+    Rewound,
+    decode_entry,
+    is_consumers,
+)
+from liftlog.core.replica.replica import Replica
+from liftlog.format import decode_records, parse_batch
+from liftlog.messages import ConsumerInfo, ConsumersReply, PullReply
+from liftlog.types import Record
+from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.removals import DeletionTruth
+
+Standing = tuple[int, str, int, tuple[tuple[int, int], ...]]
+"""Number, name, position, and how often each pending message was delivered."""
+
+
+class TrueConsumer:
+    """One consumer, by the committed entries so far. Each end is an offset of the journal."""
+
+    __slots__ = (
+        *("created", "deleted", "done", "handed", "number", "pending"),
+        *("position", "said", "standing", "told"),
+    )
+
+    def __init__(self, number: int, created: Created) -> None:
+        self.number = number
+        self.created = created
+        self.position = created.start
+        self.pending: dict[int, int] = {}
+        self.done: dict[int, int] = {}
+        """By offset: where the entry ends that says so first."""
+        self.deleted = 0
+        """Where the entry ends that says so; 0 = it is there."""
+        self.told = False
+        """Whether somebody was told that it is deleted."""
+        self.handed: dict[int, list[PullReply]] = {}
+        """What clients were given, by offset."""
+        self.said: set[int] = set()
+        """Of which a client has said that it is done."""
+        self.standing: Standing = self.stands()
+
+    def stands(self) -> Standing:
+        return self.number, self.created.name, self.position, tuple(sorted(self.pending.items()))
+
+    @property
+    def limit(self) -> int:
+        return self.created.config.max_deliver
+
+    def rewound(self, to: int) -> None:
+        """From there on the messages are other ones than those that were delivered."""
+        self.position = min(self.position, to)
+        for kept in (self.pending, self.done):
+            for offset in [offset for offset in kept if offset >= to]:
+                del kept[offset]
+        for offset in [offset for offset in self.handed if offset >= to]:
+            del self.handed[offset]
+
+
+class ConsumerTruth:
+    """Of one partition. `data`: the truth about its messages; `deletions`: which of them were deleted.
+    `log_start`: the greatest log start of any copy.
+    """
+
+    __slots__ = (
+        "_data",
+        "_deletions",
+        "_journal",
+        "_judged",
+        "_log_start",
+        "_recorded",
+        "_stood",
+        "consumers",
+    )
+
+    def __init__(
+        self, data: PartitionTruth, deletions: DeletionTruth, log_start: Callable[[], int]
+    ) -> None:
+        self._data = data
+        self._deletions = deletions
+        self._journal = deletions.journal
+        self._log_start = log_start
+        self.consumers: dict[int, TrueConsumer] = {}
+        """By number, those that are deleted too."""
+        self._stood: list[tuple[Standing, ...]] = [()]
+        """Where all consumers stand that are there, by how much of the journal is heeded."""
+        self._recorded: dict[int, Delivered] = {}
+        """By where its entry ends."""
+        self._judged: dict[tuple[int, int], int] = {}
+
+    # -- the fold ------------------------------------------------------------------------------------------
+
+    def known(self) -> dict[int, TrueConsumer]:
+        """By what is committed so far."""
+        committed = self._journal.contents.committed
+        for offset in range(len(self._stood) - 1, len(committed)):
+            record = committed[offset]
+            value = b"" if record is None else record.value or b""
+            if is_consumers(value):
+                self._take(offset + 1, decode_entry(value))
+                there = [one for one in self.consumers.values() if not one.deleted]
+                self._stood.append(tuple(one.standing for one in there))
+            else:
+                self._stood.append(self._stood[-1])
+        return self.consumers
+
+    def _take(self, end: int, entry: object) -> None:
+        if isinstance(entry, Created):
+            if all(one.deleted or one.created.name != entry.name for one in self.consumers.values()):
+                self.consumers[end] = TrueConsumer(end, entry)
+            return
+        assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
+        consumer = self.consumers.get(entry.consumer)
+        if consumer is None or consumer.deleted:
+            return
+        match entry:
+            case Delivered():
+                self._recorded[end] = entry
+                self._delivered(consumer, entry, end)
+            case Done():
+                self._done(consumer, entry, end)
+            case Rewound():
+                consumer.rewound(entry.to)
+            case ConsumerDeleted():
+                consumer.deleted = end
+        consumer.standing = consumer.stands()
+
+    def _delivered(self, consumer: TrueConsumer, entry: Delivered, end: int) -> None:
+        """NoneSkipped, AckStays, DeliveriesBounded of what is recorded."""
+        counts = {
+            offset: count for first, length, count in entry.runs for offset in range(first, first + length)
+        }
+        self._checks("NoneSkipped", "AckStays", "DeliveriesBounded")
+        for offset, count in counts.items():
+            if offset in consumer.done:
+                text = f"is recorded as delivered at {end}, behind the entry at {consumer.done[offset]}"
+                raise self._violation("AckStays", consumer, f"offset {offset} {text} by which it is done")
+            if count > consumer.limit > 0 or count != consumer.pending.get(offset, 0) + 1:
+                before = consumer.pending.get(offset, 0)
+                text = f"offset {offset} is recorded as delivered {count} times, and before that {before}"
+                raise self._violation("DeliveriesBounded", consumer, text)
+        start = self._log_start()
+        for offset in range(max(start, consumer.position), entry.end):
+            if offset not in counts and not self._is_deleted(offset):
+                text = f"passes offset {offset}, which is there and was not delivered"
+                raise self._violation("NoneSkipped", consumer, f"the entry at {end} {text}")
+        consumer.pending.update(counts)
+        consumer.position = max(consumer.position, entry.end)
+
+    def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
+        """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""
+        self._checks("NoneSkipped")
+        for offset in _spread(entry.runs):
+            count = consumer.pending.pop(offset, 0)
+            if not count:
+                continue
+            consumer.done[offset] = end
+            due = {
+                AT_LIMIT: 0 < consumer.limit <= count,
+                GONE: offset < self._log_start() or self._is_deleted(offset),
+            }
+            if not due.get(entry.how, offset in consumer.said):
+                text = f"the entry at {end} says of offset {offset}, delivered {count} times, {entry.how!r}"
+                raise self._violation("NoneSkipped", consumer, f"{text}; nobody has said so")
+
+    def _is_deleted(self, offset: int, below: int | None = None) -> bool:
+        epoch = epoch_at(self._data.history, offset)
+        end = self._deletions.named().get((offset, epoch), 0)
+        return end > 0 and (below is None or end <= below)
+
+    # -- copies --------------------------------------------------------------------------------------------
+
+    def same_state(self, node: int, run: int, journal: Replica) -> None:
+        """A copy was looked at. SameConsumerState."""
+        removed = journal.removed
+        assert removed is not None
+        place = node, run
+        if journal.state != "ready" or self._judged.get(place) == removed.folded:
+            return
+        self._judged[place] = removed.folded
+        self.known()
+        if removed.folded >= len(self._stood):
+            return  # SameVisible says so.
+        self._checks("SameConsumerState")
+        stands = tuple(one[:4] for one in removed.consumers.snapshot())
+        if stands != self._stood[removed.folded]:
+            raise Violation(
+                "SameConsumerState",
+                f"partition {self._data.id}: node {node}, with its journal heeded up to {removed.folded}, "
+                f"thinks that consumers stand at {stands}; they stand at {self._stood[removed.folded]}",
+            )
+
+    # -- what clients are told -----------------------------------------------------------------------------
+
+    def ended(self) -> frozenset[int]:
+        """Of which somebody was told that they are deleted."""
+        return frozenset(number for number, one in self.consumers.items() if one.told)
+
+    def created(self, name: str, reply: ConsumersReply, ended: frozenset[int]) -> None:
+        """A leader says that a consumer is there; when it was asked, these had ended. OfThisIncarnation."""
+        self._checks("OfThisIncarnation")
+        number = reply.consumers[0].number
+        consumer = self._of(number)
+        if consumer.created.name != name or (number in ended and reply.epoch > self._deleted_in(consumer)):
+            text = f"it is said to be {name!r}, and that it is there"
+            raise self._violation("OfThisIncarnation", consumer, text)
+
+    def _deleted_in(self, consumer: TrueConsumer) -> int:
+        """The epoch that did so. A leader of an earlier one may not know."""
+        return epoch_at(self._journal.history, consumer.deleted - 1)
+
+    def there(self, name: str) -> list[int]:
+        """The numbers of this name that are committed and not deleted."""
+        return [n for n, one in self.known().items() if not one.deleted and one.created.name == name]
+
+    def deleted(self, numbers: Iterable[int]) -> None:
+        """A leader says that those are deleted that were there when it was asked. OfThisIncarnation."""
+        self._checks("OfThisIncarnation")
+        for number in numbers:
+            consumer = self.known()[number]
+            consumer.told = True
+            if not consumer.deleted:
+                text = "it is said to be deleted, which no committed entry says"
+                raise self._violation("OfThisIncarnation", consumer, text)
+
+    def says(self, number: int, offsets: Iterable[int]) -> None:
+        """A client is about to say that these are done."""
+        self._of(number).said.update(offsets)
+
+    def settled(self, number: int, offsets: Sequence[int], journal: int) -> None:
+        """A leader says that these are done, below an offset of the journal. AckStays."""
+        self._checks("AckStays")
+        consumer = self._of(number)
+        for offset in offsets:
+            end = consumer.done.get(offset, 0)
+            if end == 0 and (offset < self._log_start() or self._is_deleted(offset)):
+                continue  # It was passed, since it was gone.
+            if not 0 < end <= journal or journal > self._journal.hw:
+                text = f"offset {offset} is said to be done below {journal} of the journal; "
+                text += f"{self._journal.hw} are committed, and say so at {end}"
+                raise self._violation("AckStays", consumer, text)
+
+    def pulled(self, number: int, reply: PullReply, ended: frozenset[int], told: int) -> None:
+        """A client was given this. When it asked, these consumers had ended, and somebody had been told of
+        deletions of messages below the offset `told` of the journal.
+        """
+        self._checks("AckStays", "DeliveriesBounded", "OfThisIncarnation", "ConsistentRead")
+        consumer = self._of(number)
+        late = number in ended and (reply.recorded or reply.epoch > self._deleted_in(consumer))
+        if reply.consumer != number or late:
+            text = f"number {number} was asked for in epoch {reply.epoch}, and {reply.consumer} answered"
+            raise self._violation("OfThisIncarnation", consumer, text)
+        found = {record.offset: record for frame in reply.batches for record in _records(self._data, frame)}
+        if reply.recorded:
+            self._is_recorded(consumer, reply)
+        for first, length, count in reply.runs:
+            for offset in range(first, first + length):
+                self._handed(consumer, reply, offset, count)
+                self._is_there(consumer, offset, found, told)
+
+    def _of(self, number: int) -> TrueConsumer:
+        consumer = self.known().get(number)
+        if consumer is None:
+            text = f"partition {self._data.id}: there is no consumer {number}, and somebody answers for it"
+            raise Violation("OfThisIncarnation", text)
+        return consumer
+
+    def _is_recorded(self, consumer: TrueConsumer, reply: PullReply) -> None:
+        entry = self._recorded.get(reply.recorded)
+        if entry is None or entry.consumer != consumer.number or entry.runs != reply.runs:
+            text = f"{reply.runs} is said to be recorded at {reply.recorded}; {self._journal.hw} are "
+            raise self._violation("DeliveriesBounded", consumer, f"{text}committed, and there is {entry}")
+
+    def _handed(self, consumer: TrueConsumer, reply: PullReply, offset: int, count: int) -> None:
+        """AckStays, DeliveriesBounded of what somebody was given."""
+        before = consumer.handed.setdefault(offset, [])
+        before.append(reply)
+        if consumer.limit and len(before) > consumer.limit + 1:
+            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.limit}"
+            raise self._violation("DeliveriesBounded", consumer, text)
+        if reply.recorded:
+            return
+        written = epoch_at(self._data.history, offset)
+        unrecorded = sum(not one.recorded for one in before)
+        if count != 1 or written != reply.epoch or unrecorded > 1:
+            text = f"offset {offset}, of epoch {written}, left without a record in epoch {reply.epoch}, as "
+            text += f"delivery {count}, and {unrecorded} times in all"
+            raise self._violation("DeliveriesBounded", consumer, text)
+        if end := consumer.done.get(offset, 0):
+            done_in = epoch_at(self._journal.history, end - 1)
+            if reply.epoch > done_in:
+                text = f"offset {offset} left without a record in epoch {reply.epoch}; epoch {done_in} has"
+                raise self._violation("AckStays", consumer, f"{text} committed that it is done")
+
+    def _is_there(
+        self, consumer: TrueConsumer, offset: int, found: dict[int, Record], told: int
+    ) -> None:
+        """What was given is the committed message, and was not deleted before. ConsistentRead,
+        DeletedStaysDeleted.
+        """
+        committed = self._data.contents.committed
+        if offset >= len(committed) or found.get(offset) != committed[offset]:
+            text = f"offset {offset} is delivered as {found.get(offset)}, which is not the committed message"
+            raise self._violation("ConsistentRead", consumer, text)
+        if self._is_deleted(offset, told):
+            text = f"offset {offset} is delivered, which somebody knew to be deleted when it was asked for"
+            raise self._violation("DeletedStaysDeleted", consumer, text)
+
+    def exact(self, info: ConsumerInfo, log_start: int) -> None:
+        """What a leader says of a consumer, with nothing on its way. `log_start`: its own. PendingExact."""
+        self._checks("PendingExact")
+        consumer = self._of(info.number)
+        waiting = [
+            offset for offset in consumer.pending if offset >= log_start and not self._is_deleted(offset)
+        ]
+        meant = consumer.position, min(waiting, default=consumer.position), len(waiting)
+        if (said := (info.position, info.floor, info.ack_pending)) != meant:
+            text = f"its position, floor and pending messages are said to be {said}; they are {meant}"
+            raise self._violation("PendingExact", consumer, text)
+
+    def _checks(self, *names: str) -> None:
+        for name in names:
+            self._data.checks[name] += 1
+
+    def _violation(self, name: str, consumer: TrueConsumer, text: str) -> Violation:
+        who = f"consumer {consumer.number} ({consumer.created.name!r}, limit {consumer.limit})"
+        return Violation(name, f"partition {self._data.id}, {who}: {text}")
+
+
+def _records(data: PartitionTruth, frame: bytes) -> list[Record]:
+    return decode_records(parse_batch(data.id, frame))
+
+
+def _spread(runs: Iterable[tuple[int, int]]) -> Iterable[int]:
+    for first, length in runs:
+        yield from range(first, first + length)

@@ -1,0 +1,236 @@
+"""Clients of durable consumers: they create them, pull, and say what became of what they were given (K1-K7).
+
+Several share a consumer. Of what one was given it acks most, soon, late or never, gives some up, wants some
+again; what is not answered in time is said once more, to another node. Consumers are deleted and created
+again under their names, and who is late then speaks of one that is no more.
+"""
+
+from __future__ import annotations
+
+from liftlog.messages import (
+    ACK,
+    NAK,
+    PROGRESS,
+    TERM,
+    ClientMessage,
+    ConsumerConfig,
+    ConsumersReply,
+    ConsumersRequest,
+    CreateConsumerRequest,
+    DeleteConsumerRequest,
+    DoneReply,
+    PullReply,
+    PullRequest,
+    SettledReply,
+    SettleRequest,
+)
+from liftlog_sim.chance.chances import Turn
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.clients import Clientele, OnReply
+from liftlog_sim.workload.targets import Target
+
+CONFIGS = {
+    "work-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, max_ack_pending=12),
+    "work-1": ConsumerConfig(ack_wait_ms=4000, max_deliver=0, max_ack_pending=40),
+    "work-2": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=5, deliver="new"),
+}
+"""What the consumer of each name is created with."""
+TIMEOUT_US = 3 * SECOND
+REPEATS = 3
+"""So often an ack without an answer is sent again."""
+SOON_US, LATE_US = 800 * MILLISECOND, 12 * SECOND
+"""What became of a message is said within the one or the other."""
+LATE_SHARE = 0.12
+AGAIN_SHARE = 0.1
+"""How often somebody has not heard the answer."""
+LEADER_SHARE = 0.9
+"""How often the one is asked who was last seen to lead."""
+
+
+class ConsumingClient:
+    """One of them. What it knows of consumers is what it was told itself."""
+
+    __slots__ = ("_account", "_cluster", "_numbers", "_shared", "_turns", "kernel")
+
+    def __init__(self, shared: Clientele, number: int) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._account = shared.account
+        self.kernel = shared.cluster.kernel
+        cluster = shared.cluster
+        self._turns = cluster.chances.turns(f"consumer/{number}", cluster.knobs.consume_interval_us)
+        self._numbers: dict[tuple[Target, str], int] = {}
+
+    @property
+    def stopping(self) -> bool:
+        return self._shared.stopping
+
+    def start(self) -> None:
+        self._turns.take(self._fire)
+
+    def _fire(self, turn: Turn, second: object) -> None:
+        if self._shared.stopping:
+            return
+        turn.noted()
+        targets = [target for target in self._shared.targets if target.config.has_journal]
+        if targets:
+            draws = turn.draws
+            self._act(targets[draws.randrange(len(targets))], draws.choice(tuple(CONFIGS)), turn)
+        self._turns.take(self._fire)
+
+    def _act(self, target: Target, name: str, turn: Turn) -> None:
+        number, chance = self._numbers.get((target, name), 0), turn.draws.random()
+        if not number or chance < 0.05:
+            self._create(target, name, turn)
+        elif chance < 0.09:
+            self._delete(target, name, turn)
+        elif chance < 0.16:
+            self._inspect(target, name, turn)
+        else:
+            self._pull(target, number, turn)
+
+    def ask(
+        self, name: str, target: Target, request: ClientMessage, draws: Draws, on_reply: OnReply
+    ) -> None:
+        """Mostly of who was last seen to lead."""
+        truth, node = self._account.truth(target.partition), self._shared.any_node(draws)
+        if truth.leaders and draws.random() < LEADER_SHARE:
+            node = next(reversed(truth.leaders.values()))[0]
+        self._account.count("requests about consumers")
+
+        def answered(reply: object) -> None:
+            try:
+                on_reply(reply)
+            except Violation as violation:
+                self._account.fail(violation)
+
+        self._shared.hub.request(name, node, request, answered, TIMEOUT_US)
+
+    def _create(self, target: Target, name: str, turn: Turn) -> None:
+        truth = self._account.consumers(target.partition)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, ConsumersReply) and reply.consumers:
+                self._account.count("consumers created")
+                truth.created(name, reply, ended)
+                self._numbers[target, name] = reply.consumers[0].number
+
+        ended = truth.ended()
+        request = CreateConsumerRequest(target.partition, name, CONFIGS[name])
+        self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _delete(self, target: Target, name: str, turn: Turn) -> None:
+        truth = self._account.consumers(target.partition)
+        there = truth.there(name)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, DoneReply):
+                self._account.count("consumers deleted")
+                truth.deleted(there)
+
+        request = DeleteConsumerRequest(target.partition, name)
+        self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _inspect(self, target: Target, name: str, turn: Turn) -> None:
+        """With nothing on its way, what is answered is exact."""
+        before = self._quiet(target)
+
+        def answered(reply: object) -> None:
+            if before is None or not isinstance(reply, ConsumersReply) or self._quiet(target) != before:
+                return
+            for info in reply.consumers if reply.epoch == before[0] else ():
+                self._account.consumers(target.partition).exact(info, before[2])
+
+        request = ConsumersRequest(target.partition, name)
+        self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _quiet(self, target: Target) -> tuple[int, int, int] | None:
+        """Its epoch, the end of its leader's journal, which is committed and heeded, and where its data
+        begin; None: something is on its way.
+        """
+        truth = self._account.truth(target.partition)
+        if not truth.leaders:
+            return None
+        epoch, (number, *_) = next(reversed(truth.leaders.items()))
+        node = self._cluster.machines[number].node
+        journal = None if node is None else node.replicas.get(target.partition.journal)
+        if journal is None or journal.removed is None or journal.data is None:
+            return None
+        end = self._account.truth(target.partition.journal).hw
+        quiet = journal.removed.folded == journal.leo == end
+        return (epoch, end, journal.data.log_start) if quiet else None
+
+    def _pull(self, target: Target, number: int, turn: Turn) -> None:
+        draws = turn.draws
+        truth = self._account.consumers(target.partition)
+        told = self._account.deletions(target.partition).told
+        ended = truth.ended()
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, PullReply) and reply.runs:
+                self._account.count("pulls answered with messages")
+                truth.pulled(number, reply, ended, told)
+                self._given(turn.name, target, reply, draws.part("given"))
+
+        wait_ms = draws.choice((0, 200, 1000))
+        request = PullRequest(target.partition, number, 1 + draws.randrange(6), 1 << 20, wait_ms)
+        self.ask(turn.name, target, request, draws, answered)
+
+    def _given(self, name: str, target: Target, reply: PullReply, draws: Draws) -> None:
+        """What becomes of these is said some time, of each run at once."""
+        for place, (first, length, _) in enumerate(reply.runs):
+            own = draws.part(place)
+            chance = own.random()
+            if chance < 0.15:
+                continue  # Forgotten.
+            how = ACK if chance < 0.8 else TERM if chance < 0.87 else NAK if chance < 0.95 else PROGRESS
+            after_us = own.randrange(LATE_US if own.random() < LATE_SHARE else SOON_US)
+            request = SettleRequest(target.partition, reply.consumer, how, [(first, length)])
+            if how in (ACK, TERM):
+                self._account.consumers(target.partition).says(reply.consumer, range(first, first + length))
+            told = Settling(self, f"{name}/settles/{place}", target, request, own)
+            self._cluster.kernel.after(after_us, told.send)
+
+    def settled(self, target: Target, request: SettleRequest, reply: SettledReply) -> None:
+        """A leader says that it is done. AckStays."""
+        if request.how not in (ACK, TERM):
+            return
+        self._account.count("messages settled")
+        unknown = {offset for first, length in reply.unknown for offset in range(first, first + length)}
+        offsets = [offset for first, length in request.runs for offset in range(first, first + length)]
+        known = [offset for offset in offsets if offset not in unknown]
+        self._account.consumers(target.partition).settled(request.consumer, known, reply.journal)
+
+
+class Settling:
+    """What became of messages, said until somebody answers, and now and then once more."""
+
+    __slots__ = ("_client", "_draws", "_left", "_name", "_request", "_target")
+
+    def __init__(
+        self, client: ConsumingClient, name: str, target: Target, request: SettleRequest, draws: Draws
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._target = target
+        self._request = request
+        self._draws = draws
+        self._left = REPEATS
+
+    def send(self, first: object, second: object) -> None:
+        if self._client.stopping or not self._left:
+            return
+        self._left -= 1
+        draws = self._draws.part("send", self._left)
+        name = f"{self._name}/{self._left}"
+        self._client.ask(name, self._target, self._request, draws, self._answered)
+
+    def _answered(self, reply: object) -> None:
+        draws = self._draws.part("again", self._left)
+        if isinstance(reply, SettledReply):
+            self._client.settled(self._target, self._request, reply)
+            if draws.random() >= AGAIN_SHARE:
+                return
+        self._client.kernel.after(draws.randrange(SOON_US), self.send)
