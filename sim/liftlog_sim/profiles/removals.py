@@ -49,6 +49,10 @@ def removals(draws: Draws) -> Knobs:
         **storing(draws),
         consumers=draws.choice((0, 2)),
     )
+    # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
+    read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
+    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
+    return msgspec.structs.replace(knobs, storage_times=times)
 
 
 def consumers(draws: Draws) -> Knobs:
@@ -61,7 +65,3 @@ def consumers(draws: Draws) -> Knobs:
         consume_interval_us=draws.choice((200, 400)) * MILLISECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
     )
-    # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
-    read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
-    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
-    return msgspec.structs.replace(knobs, storage_times=times)
