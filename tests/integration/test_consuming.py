@@ -72,6 +72,13 @@ def test_k3_k6_what_is_acked_never_comes_again_and_all_comes_while_leaders_are_k
         assert sorted(seen) == sorted(acked) == list(range(end))
         assert again == []
         assert (await consumer.info()).floor == end
+        before = await consumer.info()
+        nodes = cluster.running()
+        await cluster.kill(*nodes)
+        await cluster.start(*nodes)
+        found = await client.consumer("orders", "billing", timeout_ms=30_000)
+        assert await found.info() == before, "it is on disk"
+        assert await found.fetch(1, wait_ms=0) == []
 
     with_cluster(tmp_path, 3, story)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from liftlog.core.consumers.state import Consumer
@@ -147,7 +148,10 @@ class Flight:
 
     def folded(self, end: int) -> None:
         """The journal is folded up to there."""
-        for offset in [offset for offset, (_, written) in self.flying.items() if written <= end]:
+        # Both stand in the order of their entries.
+        recorded = takewhile(lambda one: one[1][1] <= end, self.flying.items())
+        for offset in [offset for offset, _ in recorded]:
             del self.flying[offset]
-        for offset in [offset for offset, written in self.settling.items() if written <= end]:
+        settled = takewhile(lambda one: one[1] <= end, self.settling.items())
+        for offset in [offset for offset, _ in settled]:
             del self.settling[offset]
