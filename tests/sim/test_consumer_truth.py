@@ -1,0 +1,198 @@
+"""The simulator's truth about consumers (K1 to K7) finds what it should, and nothing where all is well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from liftlog.core.consumers.entries import (
+    ConsumerDeleted,
+    ConsumerEntry,
+    Created,
+    Delivered,
+    Done,
+    Rewound,
+    encode_entry,
+)
+from liftlog.format import encode_values
+from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullReply
+from liftlog.types import EpochStart, PartitionId, Record
+from liftlog_sim.truth.consumers import ConsumerTruth
+from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.removals import DeletionTruth
+
+PARTITION = PartitionId(7, 0)
+CONFIG = ConsumerConfig(max_deliver=2)
+
+
+class Told:
+    """Three messages of epoch 1, and a journal whose entries are of the epochs given."""
+
+    def __init__(self) -> None:
+        checks = Checks()
+        self.data = PartitionTruth(PARTITION, checks)
+        self.journal = PartitionTruth(PARTITION.journal, checks)
+        self.frame = encode_values(PARTITION, 0, 1, 5, [b"a", b"b", b"c"])
+        for offset, value in enumerate((b"a", b"b", b"c")):
+            self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
+        self.data.history, self.data.hw = [EpochStart(1, 0)], 3
+        self.start = 0
+        self.truth = ConsumerTruth(self.data, DeletionTruth(self.journal), lambda: self.start)
+
+    def wrote(self, entry: ConsumerEntry, epoch: int = 1) -> int:
+        committed, history = self.journal.contents.committed, self.journal.history
+        if not history or history[-1].epoch != epoch:
+            history.append(EpochStart(epoch, len(committed)))
+        committed.append(Record(len(committed), 5, b"", b"", b"", None, encode_entry(entry)))
+        self.journal.hw = len(committed)
+        return len(committed)
+
+    def begun(self) -> int:
+        number = self.wrote(Created("work", CONFIG, 0, []))
+        assert list(self.truth.known()) == [number]
+        return number
+
+    def given(self, number: int, first: int, count: int, recorded: int, epoch: int = 1) -> PullReply:
+        return PullReply(PARTITION, number, epoch, recorded, [(first, 1, count)], [self.frame.data])
+
+    def pulled(self, number: int, reply: PullReply) -> None:
+        self.truth.pulled(number, reply, self.truth.ended(), 0)
+
+
+def violated(name: str) -> Any:
+    return pytest.raises(Violation, match=f"^{name}: ")
+
+
+def test_a_message_that_is_given_acked_and_passed_is_well() -> None:
+    world = Told()
+    number = world.begun()
+    world.pulled(number, world.given(number, 0, 1, 0))
+    recorded = world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    again = world.wrote(Delivered(number, 1, [], [(0, 1, 2)]), epoch=2)
+    world.pulled(number, world.given(number, 0, 2, again, epoch=2))
+    world.truth.says(number, [0])
+    end = world.wrote(Done(number, "acked", [(0, 1)]), epoch=2)
+    world.truth.settled(number, [0], end)
+    assert recorded < again < end
+    world.truth.exact(ConsumerInfo("work", number, CONFIG, 1, 1, 0, 2), 0)
+    world.truth.deleted([])
+    world.wrote(ConsumerDeleted(number), epoch=2)
+    world.truth.deleted([number])
+    assert world.truth.ended() == {number}
+
+
+def test_an_ack_that_is_answered_and_not_committed_is_found() -> None:
+    """K3."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    world.truth.known()
+    with violated("AckStays"):
+        world.truth.settled(number, [0], 3)
+
+
+def test_a_delivery_behind_its_ack_is_found() -> None:
+    """K3, K4: recorded behind it, or without a record by a later epoch."""
+    world = Told()
+    number = world.begun()
+    world.truth.says(number, [0])
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    world.wrote(Done(number, "acked", [(0, 1)]))
+    world.truth.known()
+    world.pulled(number, world.given(number, 0, 1, 0))
+    world.wrote(Delivered(number, 1, [], [(0, 1, 2)]))
+    with violated("AckStays"):
+        world.truth.known()
+
+
+def test_a_delivery_that_is_not_recorded_as_it_says_is_found() -> None:
+    """K4."""
+    world = Told()
+    number = world.begun()
+    with violated("DeliveriesBounded"):
+        world.pulled(number, world.given(number, 0, 1, 2))
+
+
+def test_a_second_delivery_without_a_record_and_one_of_another_epoch_are_found() -> None:
+    """K4."""
+    world = Told()
+    number = world.begun()
+    world.pulled(number, world.given(number, 0, 1, 0))
+    with violated("DeliveriesBounded"):
+        world.pulled(number, world.given(number, 0, 1, 0))
+    with violated("DeliveriesBounded"):
+        world.pulled(number, world.given(number, 1, 1, 0, epoch=2))
+
+
+def test_more_deliveries_than_the_limit_are_found() -> None:
+    """K4, K6."""
+    world = Told()
+    number = world.begun()
+    for count in (1, 2, 3):
+        world.wrote(Delivered(number, 1, [], [(0, 1, count)]))
+    with violated("DeliveriesBounded"):
+        world.truth.known()
+
+
+def test_a_message_that_is_passed_or_done_without_a_word_is_found() -> None:
+    """K6."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 2, [], [(1, 1, 1)]))
+    with violated("NoneSkipped"):
+        world.truth.known()
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    world.wrote(Done(number, "acked", [(0, 1)]))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_what_is_gone_may_be_passed_and_written_off() -> None:
+    """K7."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    world.truth.known()
+    world.start = 2
+    world.wrote(Done(number, "gone", [(0, 1)]))
+    world.wrote(Delivered(number, 3, [], [(2, 1, 1)]))
+    world.truth.exact(ConsumerInfo("work", number, CONFIG, 3, 2, 1, 0), 2)
+    with violated("PendingExact"):
+        world.truth.exact(ConsumerInfo("work", number, CONFIG, 3, 2, 2, 0), 2)
+
+
+def test_another_one_under_the_name_and_one_that_nobody_made_are_found() -> None:
+    """K1."""
+    world = Told()
+    number = world.begun()
+    with violated("OfThisIncarnation"):
+        world.truth.settled(number + 1, [0], 1)
+    with violated("OfThisIncarnation"):
+        world.truth.deleted([number])
+    world.wrote(ConsumerDeleted(number))
+    world.truth.deleted([number])
+    info = ConsumerInfo("work", number, CONFIG, 0, 0, 0, 3)
+    world.truth.created("work", ConsumersReply(PARTITION, 1, [info]), world.truth.ended())
+    with violated("OfThisIncarnation"):
+        world.truth.created("work", ConsumersReply(PARTITION, 2, [info]), world.truth.ended())
+
+
+def test_another_message_than_the_committed_one_is_found() -> None:
+    world = Told()
+    number = world.begun()
+    world.frame = encode_values(PARTITION, 0, 1, 5, [b"x", b"b", b"c"])
+    with violated("ConsistentRead"):
+        world.pulled(number, world.given(number, 0, 1, 0))
+
+
+def test_what_was_lost_may_be_delivered_anew() -> None:
+    """K5."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
+    world.wrote(Rewound(number, 1), epoch=2)
+    world.wrote(Delivered(number, 2, [], [(1, 1, 1)]), epoch=2)
+    assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)))
