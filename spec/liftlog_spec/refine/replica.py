@@ -108,12 +108,19 @@ class ReplicaPart:
                 self._report(letter, after)
             elif before is not None and before.question and before.question != after.question:
                 self._answer(letter, before, after)
+        early: list[Letter] = []
         if a.state[UP][r]:
             self._moved(cause.event, after)
+            early = [letter for letter in step.sent if self._is_early(letter, after)]
+            for letter in early:
+                self._answers(letter, others)
+            self._commit(after)
         office = after.office
         if office is not None and office.pending is not None:
             self._propose(office.pending)
         for letter in step.sent:
+            if letter in early:
+                continue
             if letter.kind == "answer":
                 self._answers(letter, others)
             else:
@@ -270,8 +277,21 @@ class ReplicaPart:
                 a.do("Sync", r)
         elif synced < after.durable:
             a.do("SyncSome", r, after.durable)
-        if leads and after.hw > a.state[HW][r]:
-            a.do("Commit", r)
+
+    def _is_early(self, letter: Letter, after: ReplicaState) -> bool:
+        """Whether it went out before the HW moved, in the same step: entries for consumers are written, and
+        sent to who waits for them, because the other log has moved; then comes this one.
+        """
+        return letter.kind == "answer" and letter.status == OK and letter.hw == self._hw < after.hw
+
+    @property
+    def _hw(self) -> int:
+        hw: int = self.abstract.state[HW][self.place]
+        return hw
+
+    def _commit(self, after: ReplicaState) -> None:
+        if after.role == "leader" and after.hw > self._hw:
+            self.abstract.do("Commit", self.place)
 
     def _propose(self, change: Pending) -> None:
         a, r = self.abstract, self.place
