@@ -89,7 +89,7 @@ class Replica:
             self.log.confession.together(data.log, self.log)
         self.roles: LeaderRoles | None = None
         self.follower: Follower | None = None
-        self.removed = Removed(self.log) if data is not None else None
+        self.removed = Removed(self.log, data.log) if data is not None else None
         """What the journal, if this is it, says to be gone."""
         self.readers = Readers(self.log)
         self.questions = Questions(self.log)
@@ -544,6 +544,7 @@ class Replica:
         roles.purges.tick()
         self._settle()
         roles.leader.tick()
+        roles.restate(self.removed)
         if roles.isr.is_holding_up():  # R17
             roles.leader.resign(slow=True)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, decode_removed
+from liftlog.core.replica.entries import Named, RemovedRuns, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
@@ -49,7 +49,9 @@ class DeletionTruth:
             record = committed[offset]
             self._taken = offset + 1
             if record is not None:
-                self._take(decode_removed(record.value or b""), offset + 1)
+                entry = decode_entry(record.value or b"")
+                if isinstance(entry, RemovedRuns):
+                    self._take(entry, offset + 1)
         return self._named
 
     def _take(self, entry: RemovedRuns, end: int) -> None:
@@ -85,6 +87,8 @@ class DeletionTruth:
         place, now = (node, run), (removed.folded, data.log_start)
         if self._judged.get(place) == now or data.state != "ready" or journal.state != "ready":
             return
+        if journal.log_start and not removed.is_known:
+            return  # It reads again what was said before its journal began, and shows nothing yet.
         self._judged[place] = now
         self.journal.checks["SameVisible"] += 1
         start = data.log_start
