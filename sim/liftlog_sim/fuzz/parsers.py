@@ -245,6 +245,7 @@ def _good_api(draws: Draws) -> bytes:
         "STREAM.DELETE": {"name": "orders"},
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},
         "MESSAGE.DELETE": {"partition": [5, 0], "offset": 7},
+        "MESSAGES.PURGE": {"partition": [5, 0], "pattern": "s.*", "below": 7, "keep": 1},
         "LEADER.ELECT": {"name": "orders", "partition": 0, "node": 2, "unclean": False},
         "REPLICAS.MOVE": {"name": "orders", "partition": 0, "replicas": [3, 1, 2]},
         "NODE.ADD": {"node": 4, "address": "10.0.0.4:4801"},

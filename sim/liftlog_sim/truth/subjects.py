@@ -17,6 +17,8 @@ from liftlog.subjects.grammar import pattern_tokens, tokens_match
 from liftlog.types import NO_OFFSET
 from liftlog_sim.truth.contents import Contents
 
+NOTHING_NAMED: Mapping[tuple[int, int], int] = {}
+
 
 class AskedMoment(NamedTuple):
     """What held when the question was asked: acknowledged up to there, purged up to there."""
@@ -40,7 +42,11 @@ class SubjectJudge:
     __slots__ = ("_compact", "_contents", "_hw", "_named")
 
     def __init__(
-        self, contents: Contents, hw: int, compact: bool, named: Mapping[tuple[int, int], int]
+        self,
+        contents: Contents,
+        hw: int,
+        compact: bool,
+        named: Mapping[tuple[int, int], int] = NOTHING_NAMED,
     ) -> None:
         self._named = named
         self._contents = contents
