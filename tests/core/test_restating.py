@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.replica.entries import Restated, decode_entry, encode_restated
-from liftlog.messages import ErrorReply, MessageDeleted, PurgeRequest
+from liftlog.messages import AlterStreamRequest, ErrorReply, MessageDeleted, PurgeRequest, StreamChanges
 from liftlog.types import PartitionId
 from tests.core.node_harness import World
 from tests.core.test_journal import delete, marks, others, visible, without_journal
@@ -79,6 +79,30 @@ def test_r21_a_copy_knows_nothing_before_it_has_come_to_the_entry_behind() -> No
     journal.log.hw = hw
     removed.follow()
     assert removed.is_known
+
+
+def test_r21_a_copy_whose_journal_begins_later_than_it_had_read_begins_there() -> None:
+    world, partition = restated()
+    journal = world.replica(others(world, partition)[0], partition.journal)
+    removed = journal.removed
+    assert removed is not None
+    removed.folded = journal.log.log_start - 1
+    assert removed.follow() or removed.is_known
+    assert removed.folded == journal.log.hw and removed.is_known
+    assert {offset for offset, _ in removed.named()} == {1, 2, 6, 7}
+
+
+def test_r21_a_read_only_stream_says_nothing_again() -> None:
+    world, partition = filled()
+    for offset in (1, 2):
+        assert isinstance(delete(world, partition, offset), MessageDeleted)
+    leader = world.leader(partition)
+    world.answer(leader, AlterStreamRequest("orders", StreamChanges(read_only=True)))
+    journal = world.replica(leader, partition.journal)
+    roles = journal.roles
+    assert roles is not None and roles.restating is not None and journal.removed is not None
+    assert world.run_until(lambda: bool(world.replica(leader, partition).log.config.read_only))  # type: ignore[union-attr]
+    assert not roles.restating.tick(journal.removed) and journal.leo == 2
 
 
 def test_r21_what_lies_below_the_data_s_start_need_not_be_said_again_and_no_copy_shows_it() -> None:

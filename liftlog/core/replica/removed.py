@@ -30,7 +30,10 @@ SLICE_BYTES = 256 * 1024
 class Removed:
     """Of one copy. `log`: the journal, `data`: the other one. `folded`: what lies below is heeded."""
 
-    __slots__ = ("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid", "_whole", "folded", "problem", "request")
+    __slots__ = (
+        *("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid"),
+        *("_whole", "folded", "problem", "request"),
+    )
 
     def __init__(self, log: LogState, data: LogState) -> None:
         self._log = log
@@ -149,6 +152,9 @@ class Removed:
         log, before = self._log, (self.folded, self._knew)
         if log.state != READY or self.request:
             return False
+        if self.folded < log.log_start:
+            # The journal begins later by now than this copy had come.
+            self._begin()
         while self.folded < log.hw and not self.problem:
             batches = log.cached(self.folded, log.hw, SLICE_BYTES)
             if not batches:

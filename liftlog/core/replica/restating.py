@@ -46,7 +46,8 @@ class Restating:
 
     def tick(self, removed: Removed) -> bool:
         """Whether an entry was written."""
-        if self._ctx.fenced:
+        config = self._data.config
+        if self._ctx.fenced or config is None or config.read_only:
             return False
         if self._pages is None and self._end <= self._log.hw:
             if self._log.log_start < self._begin:

@@ -29,12 +29,14 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go."""
 
-    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "told")
+    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "restated", "told")
 
     def __init__(self, data: PartitionTruth, journal: PartitionTruth) -> None:
         self.data = data
         self.journal = journal
         self.asked = AskedDeletions()
+        self.restated = 0
+        """C3: from where on a committed restatement says all again: no copy's journal begins later."""
         self.told = 0
         """The greatest journal offset that somebody was told with a deletion."""
         self._named: dict[Named, int] = {}
@@ -52,6 +54,8 @@ class DeletionTruth:
                 entry = decode_entry(record.value or b"")
                 if isinstance(entry, RemovedRuns):
                     self._take(entry, offset + 1)
+                else:
+                    self.restated = max(self.restated, entry.begin)
         return self._named
 
     def _take(self, entry: RemovedRuns, end: int) -> None:

@@ -61,9 +61,9 @@ model lets it write at any moment.
 """
 
 
-ASKED = ("ClientRequest", "SubjectsTold")
+ASKED = ("ClientRequest", "SubjectsTold", "TimerFired")
 """Those in which it writes an entry of the journal: for one message, or when it knows which ones a purge is
-about.
+about, or when it says again what is gone.
 """
 
 
