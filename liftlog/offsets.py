@@ -14,6 +14,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import pairwise
 
 from liftlog.types import OffsetRange
 
@@ -59,6 +60,10 @@ class OffsetSet:
         places = memoryview(held).cast("H")
         found = bisect_left(places, place)
         return found < len(places) and places[found] == place
+
+    def count_runs(self) -> int:
+        """How many runs `runs` gives of all."""
+        return sum(_count_runs(held) for held in self._held())
 
     def any_in(self, start: int, end: int) -> bool:
         """Whether any of [start, end) is in it."""
@@ -148,6 +153,13 @@ class OffsetSet:
             self._chunks[number] = places.tobytes()
         else:
             self._chunks[number] = bits
+
+
+def _count_runs(held: Held) -> int:
+    if isinstance(held, int):
+        return (held & ~(held << 1)).bit_count()
+    places = memoryview(held).cast("H")
+    return sum(place - before != 1 for before, place in pairwise((-2, *places)))
 
 
 def _bits(held: Held) -> int:

@@ -2,6 +2,8 @@
 
     1  removed   epoch, count, then for each run: how far it begins behind the end of the one before (of the
                  first: its offset), and how long it is: the records of this epoch at these offsets are gone
+    2  restated  where in the journal it began, where the data did: from there to here all is named again that
+                 is gone by entries below, but for records below that offset of the data
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -15,6 +17,7 @@ from typing import NamedTuple
 from liftlog.types import NUMBER_MAX, LiftlogError, OffsetRange
 
 REMOVED = 1
+RESTATED = 2
 RUNS_MAX = 10_000
 """Runs that one entry names at most: some 30 KB if they lie apart."""
 
@@ -52,6 +55,31 @@ def encode_removed(epoch: int, runs: Sequence[OffsetRange]) -> bytes:
         _put(data, end - start)
         due = end
     return bytes(data)
+
+
+def encode_restated(begin: int, data_start: int) -> bytes:
+    """An entry of the second kind."""
+    data = bytearray([RESTATED])
+    _put(data, begin)
+    _put(data, data_start)
+    return bytes(data)
+
+
+class Restated(NamedTuple):
+    """An entry of the second kind."""
+
+    begin: int
+    data_start: int
+
+
+def decode_entry(data: bytes) -> RemovedRuns | Restated:
+    """An entry of any kind. Raises BadEntry."""
+    if data and data[0] == RESTATED:
+        numbers = list(_numbers(data))
+        if len(numbers) != 2:
+            raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
+        return Restated(*numbers)
+    return decode_removed(data)
 
 
 def decode_removed(data: bytes) -> RemovedRuns:

@@ -3,7 +3,9 @@
 Every copy folds the same entries in the same order, as far as it knows them to be committed, and so all
 copies hide the same at the same HW of the journal. Nothing uncommitted is folded, so that no election takes a
 deletion back. What was folded before a start is read from the log again; until then this copy gives readers
-nothing, since it would show what it has hidden before.
+nothing, since it would show what it has hidden before. Where the log does not begin with the journal's first
+entry, it is to come to one that says that all is said again (`restating.py`), and its data begin no lower
+than those of who said it again: it may have been silent about what lay below.
 
 Bytes stay: readers get a batch without the records that are gone, followers get it as it lies there. The
 subject index answers without them: it is given what is gone with each question (S1).
@@ -15,7 +17,7 @@ from collections.abc import Iterator
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.consumers.state import Consumers
-from liftlog.core.replica.entries import Named, decode_removed
+from liftlog.core.replica.entries import Named, Restated, decode_entry
 from liftlog.core.replica.state import READY, LogState
 from liftlog.epochs import EpochHistory
 from liftlog.format import CorruptBatch, decode_records, decode_values, encode_sparse
@@ -28,23 +30,21 @@ SLICE_BYTES = 256 * 1024
 
 
 class Removed:
-    """Of one copy. `log`: the journal. `folded`: what lies below is heeded."""
+    """Of one copy. `log`: the journal, `data`: the other one. `folded`: what lies below is heeded."""
 
     __slots__ = (
-        "_ctx",
-        "_epochs",
-        "_log",
-        "_told",
-        "_told_of",
-        "_whole",
-        "consumers",
-        "folded",
-        "problem",
-        "request",
+        *("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid"),
+        *("_whole", "consumers", "folded", "problem", "request"),
     )
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogState, data: LogState) -> None:
         self._log = log
+        self._data = data
+        self._unsaid = False
+        """Entries were before the first one here, and are not known to be said again."""
+        self._silent_below = 0
+        """Of records of the data below, entries may be silent."""
+        self._knew = False
         self._ctx = log.ctx
         self._epochs: dict[int, OffsetSet] = {}
         """By epoch: the offsets of its records that are gone."""
@@ -65,7 +65,16 @@ class Removed:
     @property
     def is_known(self) -> bool:
         """Whether everything is heeded that was known to be committed when the log was opened."""
-        return self._whole
+        return self._whole and not self._unsaid and self._data.log_start >= self._silent_below
+
+    @property
+    def runs(self) -> int:
+        """How many runs of offsets are gone."""
+        return sum(gone.count_runs() for gone in self._epochs.values())
+
+    def copies(self) -> dict[int, OffsetSet]:
+        """What is gone, by epoch: as it is now."""
+        return {epoch: gone.copy() for epoch, gone in self._epochs.items()}
 
     def __len__(self) -> int:
         """How many messages are gone."""
@@ -130,6 +139,8 @@ class Removed:
         self.problem = ""
         self._whole = self._ctx.mutants.removed_read_to_nothing
         self.request = 0
+        self._unsaid = self._log.log_start > 0 and not self._ctx.mutants.restated_unseen
+        self._silent_below = 0
         self.folded = self._log.hw if self._whole else self._log.log_start
 
     def forget_below(self, offset: int) -> None:
@@ -143,9 +154,12 @@ class Removed:
         """Fold what is committed, from memory, or have storage read it. Whether something has changed."""
         if anew:
             self._begin()
-        log, before = self._log, (self.folded, self._whole)
+        log, before = self._log, (self.folded, self._knew)
         if log.state != READY or self.request:
             return False
+        if self.folded < log.log_start:
+            # The journal begins later by now than this copy had come.
+            self._begin()
         while self.folded < log.hw and not self.problem:
             batches = log.cached(self.folded, log.hw, SLICE_BYTES)
             if not batches:
@@ -153,7 +167,10 @@ class Removed:
                 break
             self._take(batches)
         self._whole = not self.problem and (self._whole or self.folded >= log.hw)
-        return before != (self.folded, self._whole)
+        if self._data.log_start < self._silent_below:
+            self._data.want_start(self._silent_below)
+        self._knew = self.is_known
+        return before != (self.folded, self._knew)
 
     def _read(self) -> None:
         request = self._ctx.new_ticket()
@@ -197,7 +214,16 @@ class Removed:
         if is_consumers(entry):
             self.consumers.take(self.folded, entry)
             return
-        removed = decode_removed(entry)
-        gone = self._epochs.setdefault(removed.epoch, OffsetSet())
-        for start, stop in removed.runs:
-            gone.add(start, stop)
+        said = decode_entry(entry)
+        if isinstance(said, Restated):
+            self._said_again(said)
+        else:
+            gone = self._epochs.setdefault(said.epoch, OffsetSet())
+            for start, stop in said.runs:
+                gone.add(start, stop)
+
+    def _said_again(self, said: Restated) -> None:
+        """All that is gone by entries below its beginning is here, if that is not below this log's."""
+        if self._unsaid and said.begin >= self._log.log_start:
+            self._unsaid = False
+            self._silent_below = said.data_start

@@ -87,7 +87,7 @@ class Replica(LogView):
             self.log.confession.together(data.log, self.log)
         self.roles: LeaderRoles | None = None
         self.follower: Follower | None = None
-        self.removed = Removed(self.log) if data is not None else None
+        self.removed = Removed(self.log, data.log) if data is not None else None
         """What the journal, if this is it, says to be gone."""
         self.readers = Readers(self.log)
         self.questions = Questions(self.log)
@@ -489,6 +489,7 @@ class Replica(LogView):
         roles.purges.tick()
         self._settle()
         roles.leader.tick()
+        roles.restate(self.removed)
         if roles.isr.is_holding_up():  # R17
             roles.leader.resign(slow=True)
 

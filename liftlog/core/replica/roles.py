@@ -12,6 +12,7 @@ from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
@@ -28,7 +29,7 @@ from liftlog.types import ClientRef
 
 
 class LeaderRoles(NamedTuple):
-    """See the module. `deletions`, `subject_purges`, `consumers`: of a journal only."""
+    """See the module. `deletions` and what follows: of a journal only."""
 
     state: LeaderState
     leader: Leader
@@ -38,6 +39,7 @@ class LeaderRoles(NamedTuple):
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
+    restating: Restating | None = None
 
     def delete(
         self,
@@ -52,6 +54,11 @@ class LeaderRoles(NamedTuple):
         if isinstance(request, PurgeSubjectsRequest):
             self.subject_purges.ask(client, request, data, removed)
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
+            self.serving.leo_moved()
+
+    def restate(self, removed: Removed | None) -> None:
+        """A tick has passed. R21: of a journal: what is gone is said again when the journal is long."""
+        if self.restating is not None and removed is not None and self.restating.tick(removed):
             self.serving.leo_moved()
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
@@ -121,5 +128,8 @@ def leader_roles(
     leader = JournalLeader(log, state, deletions, subject_purges, consumers)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
-        deletions=deletions, subject_purges=subject_purges, consumers=consumers
+        deletions=deletions,
+        subject_purges=subject_purges,
+        restating=Restating(log, state, office.leader.log),
+        consumers=consumers,
     )

@@ -217,6 +217,8 @@ class SubjectPurges:
             data.index.reached(event.folded, event.ready)
         elif event.error:
             self._end(self._stopped(ERR_FAILED, event.error))
+        elif data.config is not None and data.config.read_only:
+            self._end(ErrorReply(ERR_INVALID, read_only(data.config.name), False))
         elif purge.counts:
             purge.counted(event)
             self._ctx.mark("R21.counted")

@@ -73,6 +73,7 @@ REQUIRED_MARKS = (
     "R21.purge-late",
     "R21.purged",
     "R21.refused",
+    "R21.restates",
     "R21.unreadable",
     "R5.failed",
     "R5.failed-sync",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, decode_removed
+from liftlog.core.replica.entries import Named, RemovedRuns, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
@@ -30,12 +30,14 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go."""
 
-    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "told")
+    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "restated", "told")
 
     def __init__(self, data: PartitionTruth, journal: PartitionTruth) -> None:
         self.data = data
         self.journal = journal
         self.asked = AskedDeletions()
+        self.restated = 0
+        """C3: from where on a committed restatement says all again: no copy's journal begins later."""
         self.told = 0
         """The greatest journal offset that somebody was told with a deletion."""
         self._named: dict[Named, int] = {}
@@ -49,9 +51,14 @@ class DeletionTruth:
         for offset in range(self._taken, len(committed)):
             record = committed[offset]
             self._taken = offset + 1
-            entry = record.value or b"" if record is not None else b""
-            if record is not None and not is_consumers(entry):
-                self._take(decode_removed(entry), offset + 1)
+            data = record.value or b"" if record is not None else b""
+            if record is None or is_consumers(data):
+                continue
+            entry = decode_entry(data)
+            if isinstance(entry, RemovedRuns):
+                self._take(entry, offset + 1)
+            else:
+                self.restated = max(self.restated, entry.begin)
         return self._named
 
     def _take(self, entry: RemovedRuns, end: int) -> None:
@@ -87,6 +94,8 @@ class DeletionTruth:
         place, now = (node, run), (removed.folded, data.log_start)
         if self._judged.get(place) == now or data.state != "ready" or journal.state != "ready":
             return
+        if journal.log_start and not removed.is_known:
+            return  # It reads again what was said before its journal began, and shows nothing yet.
         self._judged[place] = now
         self.journal.checks["SameVisible"] += 1
         start = data.log_start

@@ -18,10 +18,11 @@ from liftlog_sim.truth.account import Account
 class LogStarts:
     """The log start of every copy, as its storage told it last."""
 
-    __slots__ = ("_cluster", "_resets", "_starts", "_truth")
+    __slots__ = ("_account", "_cluster", "_resets", "_starts", "_truth")
 
     def __init__(self, cluster: Cluster, account: Account) -> None:
         self._cluster = cluster
+        self._account = account
         self._truth = account.truth
         self._starts = account.log_starts
         self._resets: dict[int, dict[Ticket, PartitionId]] = {}
@@ -77,6 +78,11 @@ class LogStarts:
         stream = newest.by_id.get(log[0]) if newest is not None else None
         kept = stream is not None and stream.config.retention.unlimited
         most = truth.purge_asked if kept else truth.hw
+        if log.is_journal:
+            # Not past what a committed entry says to be said again (R21).
+            deletions = self._account.deletions(log.partition)
+            deletions.named()
+            most = deletions.restated
         before = start if anew else self._starts.get(key, 0)
         truth.log_start_moved(machine.number, start, before, most)
         self._starts[key] = start

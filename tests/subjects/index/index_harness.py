@@ -80,6 +80,8 @@ def assert_alike(real: SubjectIndex, plain: PlainIndex, subjects: Iterable[bytes
             assert real.next_match(pattern, place, until) == plain.next_match(pattern, place, until), asked
             assert real.last_match(pattern, place) == plain.last_match(pattern, place), asked
             assert real.count_from(pattern, place) == plain.count_from(pattern, place), asked
+            for until in (place, (place + plain.next) // 2, plain.next + 3):
+                assert real.runs(pattern, place, until) == plain.runs(pattern, place, until), asked
         assert real.last_match(pattern) == plain.last_match(pattern), pattern
         assert all_pages(real, pattern, 3) == all_pages(plain, pattern, 1000), pattern
 
