@@ -99,14 +99,15 @@ Commit(a, n, b, m, length) ==
     /\ committed' = [committed EXCEPT ![a] = SubSeq(log[a][n], 1, MinOf({length, Len(log[a][n])}))]
     /\ UNCHANGED <<complete, term, leads, log, told, durable, joined, crashes>>
 
-\* The first leader of which it hears.
+\* The first leader of which it hears, or another one, while it has nothing of that one's.
 Tell(b, n) ==
     /\ (Joiners = 1)
     /\ leads[b][n]
-    /\ (told = None)
     /\ TRUE
+    /\ (IF (told = None) THEN TRUE ELSE ((Len(joined) = 0) /\ (told # b)))
     /\ told' = b
-    /\ UNCHANGED <<complete, term, leads, log, durable, joined, crashes, committed>>
+    /\ durable' = FALSE
+    /\ UNCHANGED <<complete, term, leads, log, joined, crashes, committed>>
 
 Sync ==
     /\ (told # None)
