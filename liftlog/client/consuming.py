@@ -28,6 +28,7 @@ from liftlog.messages import (
     PROGRESS,
     PULL_MAX,
     RUNS_MAX,
+    SETTLE_MAX,
     TERM,
     ConsumerConfig,
     ConsumerInfo,
@@ -192,14 +193,17 @@ class Pulling:
 
 
 def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Ascending offsets as runs, as many as one request may name."""
-    runs: list[tuple[int, int]] = []
-    for offset in offsets:
-        if runs and sum(runs[-1]) == offset:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((offset, 1))
-    return [runs[begin : begin + RUNS_MAX] for begin in range(0, len(runs), RUNS_MAX)]
+    """Ascending offsets as runs, for as many requests as that takes."""
+    requests: list[list[tuple[int, int]]] = []
+    for begin in range(0, len(offsets), SETTLE_MAX):
+        runs: list[tuple[int, int]] = []
+        for offset in offsets[begin : begin + SETTLE_MAX]:
+            if runs and sum(runs[-1]) == offset:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((offset, 1))
+        requests += [runs[first : first + RUNS_MAX] for first in range(0, len(runs), RUNS_MAX)]
+    return requests
 
 
 class ConsumerOwner(Protocol):

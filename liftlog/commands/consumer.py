@@ -57,6 +57,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="so many messages may wait for their ack (default 1000)",
     )
+    add.add_argument(
+        "--filter", default="", metavar="PATTERN", help="only messages whose subjects match (default: all)"
+    )
     _finish(add, _add)
     ls = actions.add_parser("ls", help="the consumers of a partition")
     ls.add_argument("stream", metavar="STREAM")
@@ -98,6 +101,7 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         max_ack_pending=args.max_ack_pending,
         deliver=where,
         offset=offset,
+        filter=args.filter,
     )
 
 
@@ -113,8 +117,9 @@ def _show(args: argparse.Namespace, infos: list[ConsumerInfo], whole: object) ->
     rows: list[list[object]] = []
     for one in infos:
         config = one.config
-        places = one.name, one.number, one.floor, one.position, one.ack_pending, one.num_pending
-        rows.append([*places, config.ack_wait_ms, config.max_deliver or "-"])
+        places = one.name, one.number, one.floor, one.position, one.ack_pending
+        to_come = one.num_pending if one.num_pending >= 0 else "-"
+        rows.append([*places, to_come, config.ack_wait_ms, config.max_deliver or "-"])
     print_table(rows, heads)
 
 

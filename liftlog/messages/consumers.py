@@ -18,6 +18,8 @@ PENDING_MAX = 65_536
 """Messages of one consumer that may wait for an ack."""
 PULL_MAX = 1000
 """Messages in one answer."""
+SETTLE_MAX = 10_000
+"""Messages that one request may name."""
 RUNS_MAX = 2000
 """Runs of offsets in one request, and in one answer."""
 DELIVER_ALL = "all"
@@ -50,6 +52,8 @@ class ConsumerConfig(
     deliver: Word = DELIVER_ALL
     """Where it begins: at the log start, at what is committed next, or at `offset`."""
     offset: Number = 0
+    filter: Line = ""
+    """It is given only messages whose subjects this pattern matches; empty = all."""
 
 
 class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -64,7 +68,7 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Below it everything is done."""
     ack_pending: int
     num_pending: int
-    """Committed messages that were not delivered yet."""
+    """Committed messages that were not delivered yet; -1 with a filter: they are not counted."""
 
 
 class CreateConsumerRequest(Struct):

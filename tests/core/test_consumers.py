@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liftlog.client.consuming import _requests
 from liftlog.core.consumers.entries import (
     ACKED,
     ConsumerDeleted,
@@ -20,12 +21,15 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     encode_entry,
 )
+from liftlog.core.consumers.flight import HEAP_MIN, Flight
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs, runs_of, spread
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
 from liftlog.messages import (
     PENDING_MAX,
+    RUNS_MAX,
+    SETTLE_MAX,
     ConsumerConfig,
     ConsumersReply,
     ConsumersRequest,
@@ -34,13 +38,14 @@ from liftlog.messages import (
     DeleteMessageRequest,
     DoneReply,
     ErrorReply,
+    Published,
     PullReply,
     PullRequest,
     PurgeRequest,
     SettledReply,
     SettleRequest,
 )
-from liftlog.types import EpochStart, PartitionId
+from liftlog.types import EpochStart, Message, PartitionId
 from tests.core.node_harness import World
 
 NO_LOSS = ConsumerConfig(ack_wait_ms=60_000)
@@ -255,6 +260,30 @@ def test_k1_the_number_of_a_deleted_consumer_means_nothing_and_is_not_used_again
     assert len(given_to(pull(world, partition, second))) == 3
 
 
+def test_k1_nobody_is_told_of_a_deletion_that_is_not_committed() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    pull(world, partition, number)
+    leader = world.leader(partition)
+    others = [node for node in world.nodes if node != leader]
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=30_000))
+    world.run(0.1)
+    for node in others:
+        world.hold_storage(node)
+    asked = [world.ask(leader, DeleteConsumerRequest(partition, "c")) for _ in range(2)]
+    world.run(0.2)
+    reply = world.answer(leader, SettleRequest(partition, number, "ack", [(0, 1)]))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    reply = world.answer(leader, CreateConsumerRequest(partition, "c", NO_LOSS))
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    assert not any(one in world.replies for one in [*asked, waits])
+    for node in others:
+        world.release_storage(node)
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    assert all(isinstance(world.replies[one], DoneReply) for one in asked)
+    assert world.replies[waits].code == "not-found"
+
+
 def test_k3_a_repeated_ack_waits_for_the_entry_of_the_first() -> None:
     world, partition = ready()
     number = made(world, partition)
@@ -347,6 +376,40 @@ def test_k7_what_is_gone_is_neither_delivered_nor_counted() -> None:
     assert (told.floor, told.ack_pending) == (5, 1)
 
 
+def mixed(world: World, partition: PartitionId, *subjects: str) -> None:
+    """Messages with these subjects, each with its number as value."""
+    target = world.subscriptions[partition]
+    messages = [Message(each.encode(), b"", b"", b"%d" % place) for place, each in enumerate(subjects)]
+    world.post(target[0], Published(partition, target[1], messages, 1_000))
+    assert world.run_until(lambda: world.committed(partition, len(subjects)))
+
+
+def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "b", "b", "a.x", "b")
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000, filter="a.*"))
+    reply = pull(world, partition, number, 2)
+    assert given_to(reply) == {0: (b"0", 1), 2: (b"2", 1)}
+    records = [record for frame in reply.batches for record in decode_records(frame)]
+    assert [record.offset for record in records] == [0, 2], "the others stay at home"
+    settle(world, partition, number, "ack", 0)
+    changed_leader(world, partition)
+    assert given_to(pull(world, partition, number)) == {5: (b"5", 1)}
+    leo = journal_of(world, partition).leo
+    assert pull(world, partition, number).runs == []
+    assert journal_of(world, partition).leo == leo, "what is passed over is not written each time"
+    settle(world, partition, number, "ack", 5)
+    assert given_to(pull(world, partition, number, wait_ms=5000)) == {2: (b"2", 2)}
+    told = info(world, partition)
+    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, -1)
+
+
+def test_a_filter_that_is_no_pattern_is_refused() -> None:
+    world, partition = ready()
+    request = CreateConsumerRequest(partition, "c", ConsumerConfig(filter="a..b"))
+    assert "empty token" in asks(world, partition, request).description
+
+
 def test_what_comes_while_a_pull_waits_goes_to_it() -> None:
     world, partition = ready(0)
     number = made(world, partition, ConsumerConfig(deliver="new"))
@@ -401,6 +464,29 @@ def test_the_consumers_of_a_partition_are_bounded() -> None:
         made(world, partition, small, f"small{number}")
     refused = asks(world, partition, CreateConsumerRequest(partition, "one-more", small))
     assert (refused.code, refused.retryable) == ("invalid", False)
+
+
+def test_a_request_may_not_name_more_than_a_step_can_look_at() -> None:
+    world, partition = ready()
+    number = made(world, partition)
+    request = SettleRequest(partition, number, "ack", [(0, SETTLE_MAX), (SETTLE_MAX, 1)])
+    reply = asks(world, partition, request)
+    assert "send several" in reply.description and not reply.retryable
+    runs = _requests([*range(0, 5000, 2), *range(5000, 30_000)])
+    assert all(len(each) <= RUNS_MAX for each in runs)
+    assert all(sum(length for _, length in each) <= SETTLE_MAX for each in runs)
+    assert sum(length for each in runs for _, length in each) == 27_500
+
+
+def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
+    consumer = Consumer(1, Created("a", NO_LOSS, 0, []))
+    consumer.delivered(Delivered(1, 3, [], [(0, 3, 1)]))
+    flight = Flight(consumer, 5)
+    for tick in range(10_000):
+        flight.set_deadline(1, 100_000 - tick)
+    assert len(flight.heap) <= HEAP_MIN + 1
+    assert flight.lapse(90_000) == [0, 2]
+    assert flight.lapse(90_001) == [1]
 
 
 def test_a_stream_without_a_journal_has_no_consumers() -> None:

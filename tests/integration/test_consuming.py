@@ -72,6 +72,13 @@ def test_k3_k6_what_is_acked_never_comes_again_and_all_comes_while_leaders_are_k
         assert sorted(seen) == sorted(acked) == list(range(end))
         assert again == []
         assert (await consumer.info()).floor == end
+        before = await consumer.info()
+        nodes = cluster.running()
+        await cluster.kill(*nodes)
+        await cluster.start(*nodes)
+        found = await client.consumer("orders", "billing", timeout_ms=30_000)
+        assert await found.info() == before, "it is on disk"
+        assert await found.fetch(1, wait_ms=0) == []
 
     with_cluster(tmp_path, 3, story)
 
@@ -93,6 +100,11 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert "delivered 1: second order" in await run("consumer", "next", *billing, "--count", "10")
         told = json.loads(await run("consumer", "info", *billing, "--json"))
         assert (told["position"], told["floor"], told["ack_pending"]) == (2, 0, 1)
+        await run("consumer", "add", "orders", "refunds", "--filter", "orders.*.refunded")
+        await run("pub", "orders.7.refunded", "money back")
+        found = json.loads(await run("consumer", "next", "orders", "refunds", "--count", "9", "--json"))
+        assert (found["offset"], found["delivered"]) == (2, 1)
+        assert "deleted" in await run("consumer", "rm", "orders", "refunds", "--json")
         listed = json.loads(await run("consumer", "ls", "orders", "--json"))
         assert [one["name"] for one in listed] == ["billing"]
         assert "billing" in await run("consumer", "ls", "orders")

@@ -6,12 +6,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from liftlog.core.consumers.state import Consumer
 from liftlog.messages import PullRequest
+from liftlog.subjects.grammar import pattern_tokens
 from liftlog.types import ClientRef
+
+HEAP_MIN = 1024
+"""Entries of a heap that are not worth looking at."""
 
 
 class WaitingPull(NamedTuple):
@@ -29,6 +34,7 @@ class Flight:
         "ahead",
         "consumer",
         "deadlines",
+        "filter",
         "flying",
         "heap",
         "lapsed",
@@ -36,13 +42,16 @@ class Flight:
         "reading",
         "settling",
         "start",
+        "written",
     )
 
     def __init__(self, consumer: Consumer, lapse: int) -> None:
         """`lapse`: the tick at which what was delivered by earlier leaders is due again."""
         self.consumer = consumer
-        self.ahead = consumer.position
-        """The position, when all that is written is folded."""
+        self.ahead = self.written = consumer.position
+        """The position, and the one when all that is written is folded: behind that, of what the leader has
+        seen, its filter matches nothing."""
+        self.filter = pattern_tokens(consumer.config.filter) if consumer.config.filter else []
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
         self.settling: dict[int, int] = {}
@@ -64,6 +73,10 @@ class Flight:
         self.lapsed.pop(offset, None)
         self.deadlines[offset] = tick
         heappush(self.heap, (tick, offset))
+        if len(self.heap) > HEAP_MIN and len(self.heap) > 2 * len(self.deadlines):
+            # Who says "in progress" again and again leaves nothing behind.
+            self.heap = [(tick, offset) for offset, tick in self.deadlines.items()]
+            heapify(self.heap)
 
     def settle(self, offsets: Iterable[int], end: int) -> None:
         """An entry that ends there says that these are done."""
@@ -81,6 +94,11 @@ class Flight:
 
     def advance(self, end: int) -> None:
         """All below was delivered, by what is written."""
+        self.written = max(self.written, end)
+        self.skip(end)
+
+    def skip(self, end: int) -> None:
+        """Below there is nothing more for it."""
         self.ahead = max(self.ahead, end)
 
     def due(self, offset: int) -> None:
@@ -130,7 +148,10 @@ class Flight:
 
     def folded(self, end: int) -> None:
         """The journal is folded up to there."""
-        for offset in [offset for offset, (_, written) in self.flying.items() if written <= end]:
+        # Both stand in the order of their entries.
+        recorded = takewhile(lambda one: one[1][1] <= end, self.flying.items())
+        for offset in [offset for offset, _ in recorded]:
             del self.flying[offset]
-        for offset in [offset for offset, written in self.settling.items() if written <= end]:
+        settled = takewhile(lambda one: one[1] <= end, self.settling.items())
+        for offset in [offset for offset, _ in settled]:
             del self.settling[offset]

@@ -17,6 +17,7 @@ from liftlog.messages import (
     ErrorReply,
     intake,
 )
+from liftlog.subjects.grammar import PatternRefused, pattern_tokens
 
 CONSUMERS_MAX = 256
 """Of one partition."""
@@ -40,6 +41,10 @@ def not_created(
     if config.offset and config.deliver != DELIVER_FROM:
         text = f"an offset means nothing with deliver {config.deliver!r}"
         return ErrorReply(ERR_INVALID, text, False)
+    try:
+        pattern_tokens(config.filter or "*")
+    except PatternRefused as refused:
+        return ErrorReply(ERR_INVALID, f"its filter: {refused}", False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
         return ErrorReply(ERR_EXISTS, text, False)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from liftlog.core.consumers.choosing import choose
 from liftlog.core.consumers.entries import (
     ACKED,
     AT_LIMIT,
@@ -35,7 +36,7 @@ from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
-from liftlog.format import decode_records, encode_values, read_header
+from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
     DELIVER_FROM,
@@ -47,7 +48,7 @@ from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_TIMEOUT,
     NAK,
-    PENDING_MAX,
+    SETTLE_MAX,
     SETTLES,
     TERM,
     ClientReply,
@@ -74,6 +75,8 @@ PULLS_MAX = 512
 ANSWERS_MAX = 512
 """Answers of one partition that wait for the journal; of those with messages in them `CARRIED_MAX`."""
 CARRIED_MAX = 32
+SKIPPED_MAX = 65_536
+"""So many offsets whose subjects a filter does not match are passed over before that is written."""
 PULL_BYTES_MAX = 4 * 1024 * 1024
 """No answer has more bytes of messages, but for the first batch."""
 
@@ -288,12 +291,25 @@ class ConsumersLead:
         end = self._dropping.get(consumer.number)
         if end is None:
             end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
-            flight = self._flights.pop(consumer.number, None)
-            for pull in flight.pulls if flight is not None else ():
-                self._reply(pull.client, self._no_consumer(f"consumer {name!r} was deleted"))
         if self._ctx.mutants.consumer_deletion_answered_at_append:
             end = 0
         self._await(client, end, DoneReply(f"deleted consumer {name}"))
+
+    def _dropped(self, number: int) -> None:
+        """Its deletion is committed."""
+        flight = self._flights.pop(number, None)
+        for pull in flight.pulls if flight is not None else ():
+            self._reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
+
+    def _unknown_number(self, client: ClientRef, number: int) -> None:
+        """K1: whoever names it means one that is no more, or is to be no more."""
+        if number in self._dropping:
+            text = f"consumer {number} of this partition is being deleted; try again"
+            self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
+        self._ctx.mark("K1.number")
+        text = f"no consumer of this partition has number {number}: it was deleted"
+        self._reply(client, self._no_consumer(text))
 
     def _no_consumer(self, text: str) -> ErrorReply:
         self._ctx.mark("K1.unknown")
@@ -324,7 +340,7 @@ class ConsumersLead:
             position=ahead,
             floor=waiting[0] if waiting else ahead,
             ack_pending=len(waiting),
-            num_pending=max(0, end - begin) - len(gone),
+            num_pending=-1 if consumer.config.filter else max(0, end - begin) - len(gone),
         )
 
     def _is_gone(self, offset: int) -> bool:
@@ -340,16 +356,14 @@ class ConsumersLead:
         if flight is None and mutants.ack_of_deleted_counts:
             flight = self._flight(max(self._removed.consumers.by_number, default=0))
         if flight is None:
-            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
-            self._ctx.mark("K1.number")
-            self._reply(client, self._no_consumer(text))
+            self._unknown_number(client, request.consumer)
             return
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
-        if sum(length for _, length in request.runs) > PENDING_MAX:
-            text = f"one request may name {PENDING_MAX} messages: send several"
+        if sum(length for _, length in request.runs) > SETTLE_MAX:
+            text = f"one request may name {SETTLE_MAX} messages: send several"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         offsets = sorted(dict.fromkeys(spread(request.runs)))
@@ -395,9 +409,7 @@ class ConsumersLead:
     def _pull(self, client: ClientRef, request: PullRequest) -> None:
         flight = self._flight(request.consumer)
         if flight is None:
-            text = f"no consumer of this partition has number {request.consumer}: it was deleted"
-            self._ctx.mark("K1.number")
-            self._reply(client, self._no_consumer(text))
+            self._unknown_number(client, request.consumer)
             return
         if sum(len(each.pulls) for each in self._flights.values()) >= PULLS_MAX:
             self._reply(client, ErrorReply(ERR_OVERLOAD, "too many pulls wait here; try again", True))
@@ -415,6 +427,8 @@ class ConsumersLead:
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
+        if flight.consumer.number in self._dropping:
+            return
         while flight.pulls and not flight.reading and self._carried < CARRIED_MAX:
             self._take_lapsed(flight)
             if flight.lapsed:
@@ -424,7 +438,7 @@ class ConsumersLead:
             else:
                 return
             data = self._data
-            max_bytes = min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX)
+            max_bytes = max(1, min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX))
             batches = data.cached(start, data.hw, max_bytes)
             if not batches:
                 if self._ctx.reads.has_place(data.id):
@@ -437,7 +451,7 @@ class ConsumersLead:
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
-        for flight in self._flights.values():
+        for number, flight in self._flights.items():
             if flight.reading == event.request:
                 start = flight.start
                 flight.reads(0)
@@ -446,7 +460,7 @@ class ConsumersLead:
                     for pull in flight.pulls:
                         self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
                     flight.pulls.clear()
-                elif not batches or not flight.pulls or not self._serves():
+                elif not batches or not flight.pulls or number in self._dropping or not self._serves():
                     break
                 elif self._deliver(flight, start, batches):
                     self._serve(flight)
@@ -472,31 +486,16 @@ class ConsumersLead:
             self._done(flight, given_up, AT_LIMIT)
 
     def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
-        """Give who waits longest what is due of these, which hold `start`. Whether something was written."""
+        """Give who waits longest what is due of these, which hold `start`. Whether there may be more."""
         if not batches or not batches[0].base_offset <= start < batches[-1].end_offset:
             return False
         again = start < flight.ahead
-        counts: list[tuple[int, int]] = []
-        frames: list[bytes] = []
         most = flight.pulls[0].request.messages
-        if not again:
-            most = min(most, flight.room)
-        end = start
+        most = most if again else min(most, flight.room)
         try:
-            for batch in self._removed.visible(self._data.id, batches):
-                before = len(counts)
-                for offset in _offsets(batch):
-                    due = offset in flight.lapsed if again else offset >= start
-                    if due and len(counts) < most:
-                        counts.append((offset, flight.count(offset) + 1))
-                        end = offset + 1
-                if len(counts) > before:
-                    frames.append(batch.data)
-                if len(counts) >= most:
-                    break
-            else:
-                end = batches[-1].end_offset
-        except LiftlogError as error:
+            shown = self._removed.visible(self._data.id, batches)
+            counts, frames, end = choose(self._data.id, shown, flight, start, most)
+        except (CorruptBatch, LiftlogError) as error:
             pull = flight.pulls.popleft()
             self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
@@ -504,7 +503,10 @@ class ConsumersLead:
             self._ctx.mark("K7.written-off")
             self._done(flight, [start], GONE)
             return True
-        self._record(flight, counts, again=again, end=end, frames=frames)
+        if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
+            flight.skip(end)
+        else:
+            self._record(flight, counts, again=again, end=end, frames=frames)
         return True
 
     def _record(
@@ -513,7 +515,7 @@ class ConsumersLead:
         """Write what is delivered, and answer: before that is committed only if K4 lets it."""
         number, runs = flight.consumer.number, counted_runs(counts)
         end = flight.ahead if again else end
-        line = self._line(flight.ahead, end)
+        line = self._line(flight.written, end)
         recorded = self._write(Delivered(number, end, line, runs))
         flight.delivers(counts, recorded, self._after(flight.consumer.config.ack_wait_ms))
         flight.advance(end)
@@ -571,7 +573,9 @@ class ConsumersLead:
         for flight in self._flights.values():
             flight.folded(folded)
         self._creating = {name: one for name, one in self._creating.items() if one[1] > folded}
-        self._dropping = {number: end for number, end in self._dropping.items() if end > folded}
+        for number in [number for number, end in self._dropping.items() if end <= folded]:
+            del self._dropping[number]
+            self._dropped(number)
         while self._answers and self._answers[0].end <= folded:
             waiting = self._answers.popleft()
             self._carried -= isinstance(waiting.reply, PullReply)
@@ -638,10 +642,3 @@ class ConsumersLead:
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._ctx.effects.append(ReplyClient(client, reply))
-
-
-def _offsets(batch: Batch) -> Iterable[int]:
-    """Where it has records."""
-    if read_header(batch.data).sparse:
-        return [record.offset for record in decode_records(batch)]
-    return range(batch.base_offset, batch.end_offset)

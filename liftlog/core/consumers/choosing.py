@@ -1,0 +1,61 @@
+"""Which of the messages that were read a consumer is given: what is due again, or what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from liftlog.core.consumers.flight import Flight
+from liftlog.format import decode_records, encode_sparse, read_header
+from liftlog.subjects.grammar import tokens_match
+from liftlog.types import Batch, PartitionId
+
+
+class Chosen(NamedTuple):
+    """`counts`: (offset, how often delivered, this time included), ascending. `frames` hold these records,
+    and others. `end`: below it nothing is left to be chosen.
+    """
+
+    counts: list[tuple[int, int]]
+    frames: list[bytes]
+    end: int
+
+
+def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: int, most: int) -> Chosen:
+    """At most so many from `start` on, of batches that hold it. Below `flight.ahead` what is due again, else
+    what was not delivered yet and the consumer's filter matches. Raises CorruptBatch.
+    """
+    again = start < flight.ahead
+    counts: list[tuple[int, int]] = []
+    frames: list[bytes] = []
+    for batch in batches:
+        picked: list[int] = []
+        for offset in _offsets(batch, flight.filter):
+            due = offset in flight.lapsed if again else offset >= start
+            if due and len(counts) + len(picked) < most:
+                picked.append(offset)
+        if picked:
+            counts += [(offset, flight.count(offset) + 1) for offset in picked]
+            frames.append(_only(log, batch, picked) if flight.filter else batch.data)
+        if len(counts) >= most:
+            return Chosen(counts, frames, counts[-1][0] + 1)
+    return Chosen(counts, frames, batches[-1].end_offset if batches else start)
+
+
+def _offsets(batch: Batch, filter: Sequence[str]) -> Iterable[int]:
+    """Where it has records, with subjects that the filter matches if there is one."""
+    if not filter and not read_header(batch.data).sparse:
+        return range(batch.base_offset, batch.end_offset)
+    records = decode_records(batch)
+    if not filter:
+        return [record.offset for record in records]
+    subjects = [record.subject.decode("utf-8", "replace").split(".") for record in records]
+    found = zip(records, subjects, strict=True)
+    return [record.offset for record, subject in found if tokens_match(filter, subject)]
+
+
+def _only(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:
+    """The frame with these records alone."""
+    kept = frozenset(offsets)
+    records = [record for record in decode_records(batch) if record.offset in kept]
+    return encode_sparse(log, batch.epoch, batch.base_offset, batch.end_offset, records).data
