@@ -196,3 +196,19 @@ def test_what_was_lost_may_be_delivered_anew() -> None:
     world.wrote(Rewound(number, 1), epoch=2)
     world.wrote(Delivered(number, 2, [], [(1, 1, 1)]), epoch=2)
     assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)))
+
+
+def test_what_a_filter_leaves_out_may_be_passed_and_nothing_else() -> None:
+    """K6."""
+    world = Told()
+    committed = world.data.contents.committed
+    for offset, subject in enumerate((b"orders.eu", b"orders.us", b"orders.eu")):
+        record = committed[offset]
+        assert record is not None
+        committed[offset] = record._replace(subject=subject)
+    number = world.wrote(Created("work", ConsumerConfig(filter="orders.eu"), 0, []))
+    world.wrote(Delivered(number, 2, [], [(0, 1, 1)]))
+    world.truth.known()
+    world.wrote(Delivered(number, 3, [], []))
+    with violated("NoneSkipped"):
+        world.truth.known()

@@ -32,6 +32,7 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, parse_batch
 from liftlog.messages import ConsumerInfo, ConsumersReply, PullReply
+from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.removals import DeletionTruth
@@ -166,11 +167,16 @@ class ConsumerTruth:
                 raise self._violation("DeliveriesBounded", consumer, text)
         start = self._log_start()
         for offset in range(max(start, consumer.position), entry.end):
-            if offset not in counts and not self._is_deleted(offset):
+            if offset not in counts and not (self._is_deleted(offset) or self._is_unwanted(consumer, offset)):
                 text = f"passes offset {offset}, which is there and was not delivered"
                 raise self._violation("NoneSkipped", consumer, f"the entry at {end} {text}")
         consumer.pending.update(counts)
         consumer.position = max(consumer.position, entry.end)
+
+    def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
+        """The consumer's filter leaves it out."""
+        wanted, record = consumer.created.config.filter, self._data.contents.committed[offset]
+        return bool(wanted) and (record is None or not matches(wanted, record.subject.decode()))
 
     def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
         """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""
