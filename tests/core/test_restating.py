@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 
 from liftlog.core.replica.entries import Restated, decode_entry, encode_restated
-from liftlog.messages import AlterStreamRequest, ErrorReply, MessageDeleted, PurgeRequest, StreamChanges
+from liftlog.messages import (
+    AlterStreamRequest,
+    DeleteConsumerRequest,
+    DoneReply,
+    ErrorReply,
+    MessageDeleted,
+    PullRequest,
+    PurgeRequest,
+    StreamChanges,
+)
 from liftlog.types import PartitionId
 from tests.core.node_harness import World
+from tests.core.test_consumers import asks, made
 from tests.core.test_journal import delete, marks, others, visible, without_journal
 from tests.core.test_subject_purge import filled, purge
 
@@ -144,3 +154,25 @@ def test_r21_a_purge_goes_on_over_a_restatement() -> None:
 
 def test_a_restatement_s_last_entry_is_read_as_it_was_written() -> None:
     assert decode_entry(encode_restated(300, 7)) == Restated(300, 7)
+
+
+def test_k2_a_journal_that_consumers_are_in_keeps_its_front_until_they_are_deleted() -> None:
+    world, partition = filled()
+    number = made(world, partition)
+    for offset in (1, 2, 6, 7):
+        assert isinstance(delete(world, partition, offset), MessageDeleted)
+    world.run(3)
+    assert starts(world, partition) == {0}
+    assert marks(world, partition)["K2.kept"] >= 1 and "R21.restates" not in marks(world, partition)
+    assert asks(world, partition, PullRequest(partition, number)).runs == [(0, 1, 1), (3, 3, 1), (8, 1, 1)]
+    node = others(world, partition)[0]
+    world.kill(node)
+    world.restart(node)
+    assert world.run_until(lambda: partition.journal in world.nodes[node].replicas)
+    assert set(visible(world, partition, node, seen=4)) == LEFT
+    assert number in world.replica(node, partition.journal).removed.consumers.by_number
+    assert isinstance(asks(world, partition, DeleteConsumerRequest(partition, "c")), DoneReply)
+    assert world.run_until(lambda: min(starts(world, partition)) >= 3)
+    later = made(world, partition)
+    assert later > number
+    assert asks(world, partition, PullRequest(partition, later)).runs == [(0, 1, 1), (3, 3, 1), (8, 1, 1)]

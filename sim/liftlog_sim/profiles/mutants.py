@@ -405,6 +405,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("L8.subject", "mixed kills partitions"),
     ("L8.options", "mixed kills partitions"),
     ("L9.not-known", "mixed kills partitions"),
+    ("K2.kept", "removals consumers"),
     ("K4.own", "consumers"),
     ("K5.folded", "consumers"),
     ("L9.expected-last", "mixed kills partitions"),
