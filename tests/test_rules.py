@@ -145,7 +145,6 @@ WITHOUT_GUARD = {
     "V2": "the same",
     "V3": "refusals are counted by kind of message (`Context.refuse`)",
     "V4": "the same",
-    "K2": "a fold, which refuses nothing: tests/core/test_consumers.py",
     "V5": "bounds of what is stored, asked when a command is made",
     "V6": "the door, before the core: liftlog/api/handshake.py",
     "V7": "the same: liftlog/real/budget.py",

@@ -38,7 +38,7 @@ class Told:
             self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
         self.data.history, self.data.hw = [EpochStart(1, 0)], 3
         self.start = 0
-        self.truth = ConsumerTruth(self.data, DeletionTruth(self.journal), lambda: self.start)
+        self.truth = ConsumerTruth(self.data, DeletionTruth(self.data, self.journal), lambda: self.start)
 
     def wrote(self, entry: ConsumerEntry, epoch: int = 1) -> int:
         committed, history = self.journal.contents.committed, self.journal.history

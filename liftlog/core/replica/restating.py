@@ -65,7 +65,7 @@ class Restating:
         if not complete or entries < ENTRIES_MIN or log.hw < self._leading.epoch_start:
             return
         worth = entries >= ENTRIES_MIN + removed.runs // NAMED_SHARE
-        # What entries say of consumers is not said again: whoever is made later has all of its own behind here.
+        # What entries say of consumers is not said again: who is made later has all of its own behind here.
         if worth and self._ctx.decides(("K2.kept", not removed.consumers.by_number)):
             self._ctx.mark("R21.restates")
             self._begin, self._end = log.leo, NUMBER_MAX

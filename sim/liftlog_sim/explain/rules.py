@@ -57,7 +57,11 @@ RULES: dict[str, tuple[str, str]] = {
         "K4",
         "So a message is delivered at most once more than `max_deliver` says, whatever fails.",
     ),
-    "NoneSkipped": ("K6", "Below a consumer's position each message is pending, done, or gone."),
+    "NoneSkipped": (
+        "K6",
+        "Below a consumer's position each message that its filter matches, if it has one, is pending, "
+        "done, or gone.",
+    ),
     "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
     "PendingExact": ("K7", "a leader writes it off with an entry"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
