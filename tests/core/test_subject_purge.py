@@ -12,6 +12,7 @@ from liftlog.messages import (
     DeleteMessageRequest,
     ErrorReply,
     MessageDeleted,
+    PullRequest,
     PurgeSubjectsRequest,
     SubjectReply,
     SubjectRequest,
@@ -21,6 +22,7 @@ from liftlog.messages import (
 from liftlog.mutants import Mutants
 from liftlog.types import NO_OFFSET, EpochStart, OffsetRange, PartitionId
 from tests.core.node_harness import World
+from tests.core.test_consumers import made
 from tests.core.test_journal import delete, marks, others, ready, visible
 
 
@@ -225,3 +227,17 @@ def test_runs_are_cut_where_epochs_change() -> None:
         (4, [OffsetRange(5, 7), OffsetRange(8, 9)]),
         (6, [OffsetRange(9, 20)]),
     ]
+
+
+def test_r21_a_purge_that_keeps_some_does_not_wait_for_what_consumers_write() -> None:
+    world, partition = filled()
+    leader, number = world.leader(partition), made(world, partition)
+    assert isinstance(last(world, partition), SubjectReply)
+    journal = world.replica(leader, partition.journal)
+    for node in others(world, partition):
+        world.pause(node)
+    world.ask(leader, PullRequest(partition, number))
+    assert world.run_until(lambda: journal.leo > journal.hw, 1)
+    world.ask(leader, PurgeSubjectsRequest(partition, "orders", 9, 2))
+    assert world.run_until(lambda: "R21.counted" in marks(world, partition), 1)
+    assert journal.leo > journal.hw

@@ -54,6 +54,7 @@ class LeaderRoles(NamedTuple):
         if isinstance(request, PurgeSubjectsRequest):
             self.subject_purges.ask(client, request, data, removed)
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
+            self.subject_purges.wrote()
             self.serving.leo_moved()
 
     def restate(self, removed: Removed | None) -> None:

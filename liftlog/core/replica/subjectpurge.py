@@ -69,12 +69,13 @@ def deciding_refusal(
 
 class SubjectPurge:
     """The one that is under way. `at`: what matches below is named. `below`: from there on nothing goes.
-    `counts`: where that is has still to be found. `end`: of what it has written into the journal.
+    `counts`: where that is has still to be found; until it is, nobody else deletes. `end`: of what it has
+    written into the journal, at first of what others had.
     """
 
     __slots__ = ("at", "below", "client", "counts", "end", "keep", "messages", "request", "top", "until")
 
-    def __init__(self, client: ClientRef, request: PurgeSubjectsRequest, until: int) -> None:
+    def __init__(self, client: ClientRef, request: PurgeSubjectsRequest, until: int, end: int) -> None:
         self.client = client
         self.request = request
         self.until = until
@@ -85,7 +86,7 @@ class SubjectPurge:
         self.keep = request.keep
         self.counts = request.keep > 0
         self.messages = 0
-        self.end = 0
+        self.end = end
 
     def counted(self, told: SubjectsTold) -> None:
         """What the index says of the newest that match."""
@@ -111,7 +112,10 @@ class SubjectPurge:
 class SubjectPurges:
     """Of the leader of a journal, in one epoch."""
 
-    __slots__ = ("_asker", "_ctx", "_data", "_data_leading", "_leading", "_log", "_removed", "asked", "purge")
+    __slots__ = (
+        *("_asker", "_ctx", "_data", "_data_leading", "_leading", "_log", "_removed", "_written"),
+        *("asked", "purge"),
+    )
 
     def __init__(self, log: LogState, leading: LeaderState, data: LeaderState) -> None:
         self._log = log
@@ -125,6 +129,12 @@ class SubjectPurges:
         """The question that storage has; 0 = none."""
         self._asker: SubjectPurge | None = None
         """For whom."""
+        self._written = leading.epoch_start
+        """Where the newest entry ends that deletes anything, in this epoch: consumers write entries too."""
+
+    def wrote(self) -> None:
+        """The journal's last entry deletes something."""
+        self._written = self._log.leo
 
     @property
     def counts(self) -> bool:
@@ -151,7 +161,7 @@ class SubjectPurges:
             return
         self._data, self._removed = data, removed
         until = ctx.ticks + ctx.ticks_of(ctx.config.request_timeout_ms)
-        self.purge = SubjectPurge(client, request, until)
+        self.purge = SubjectPurge(client, request, until, self._written)
         self.go_on()
 
     def go_on(self) -> None:
@@ -172,7 +182,7 @@ class SubjectPurges:
             data.index.want(least, self._ctx.ticks_of(KEPT_MS))
             data.touch(JOBS_WAIT)
             return
-        waits_for = log.leo if purge.counts else max(purge.end, removed.committed)
+        waits_for = max(purge.end, removed.committed)
         if log.hw < waits_for or not removed.is_known or removed.folded < waits_for:
             return
         number = self._ctx.new_ticket()
@@ -238,6 +248,7 @@ class SubjectPurges:
             log.append(
                 [encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, entries)]
             )
+            self.wrote()
         return bool(entries)
 
     def folded(self, event: SubjectsFolded) -> None:
