@@ -58,8 +58,9 @@ def _nodes(view: ClusterView) -> list[LiveLine]:
     for info in infos:
         answer = view.answers.get(info.node)
         nats = "-" if answer is None else "yes" if answer.contact.nats else "no"
-        copies = "-" if answer is None else len(answer.replicas)
-        led = "-" if answer is None else sum(copy.role == "leader" for copy in answer.replicas)
+        held = [] if answer is None else [copy for copy in answer.replicas if not copy.partition.is_journal]
+        copies = "-" if answer is None else len(held)
+        led = "-" if answer is None else sum(copy.role == "leader" for copy in held)
         contact = view.contact(info.node)
         rows.append([info.node, view.session(info), contact, nats, copies, led, view.vote(info)])
     head, *told = table_lines(rows, ["NODE", "SESSION", "CONTACT", "NATS", "COPIES", "LEADS", "VOTE"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.liveview import BAD, GOOD, WARN, live_lines
 from liftlog.commands.stream import how_old
@@ -65,6 +67,15 @@ def test_the_worst_come_first_and_the_terminal_is_not_overrun() -> None:
     (silent,) = [line for line in lines if line.text.startswith("   3") and line.colour == BAD]
     assert "unknown" in silent.text, "node 3 does not answer"
     assert any(line.colour == BAD and "has no leader" in line.text for line in lines)
+
+
+def test_a_copy_with_a_journal_is_one_copy() -> None:
+    info, two = stream(1), copies("leader", 10, 2)
+    two[1] = msgspec.structs.replace(two[1], partition=PartitionId(8, 0).journal)
+    view = ClusterView({1: answer(1, contact(), replicas=two)}, [info])
+    (row,) = [line.text for line in live_lines(view, None, 0.0, 40) if line.text.strip().startswith("1 ")]
+    head = next(line.text for line in live_lines(view, None, 0.0, 40) if "COPIES" in line.text)
+    assert row[head.index("COPIES") : head.index("VOTE")].split() == ["1", "1"]
 
 
 def test_what_is_told_says_of_when_it_is() -> None:
