@@ -50,10 +50,22 @@ WAIT_SLICE_MS = 2000
 
 
 class Delivery(NamedTuple):
-    """A message that a consumer was given, for the `delivered`-th time."""
+    """A message that a consumer was given, for the `delivered`-th time, by the leader of `epoch`."""
 
     record: Record
     delivered: int
+    epoch: int = 0
+    recorded: int = 0
+    """Where the entry of the partition's journal ends that says so; 0: it left before that was committed."""
+
+
+class Settled(NamedTuple):
+    """What a leader answers to who settles messages: they are, below the offset `journal` of the partition's
+    journal, but for those that are `unknown` to it.
+    """
+
+    unknown: list[int]
+    journal: int
 
 
 class PullConsumer:
@@ -114,7 +126,11 @@ class PullConsumer:
         except CorruptBatch as error:
             text = f"partition {self.partition}: a server sent a damaged batch: {error}"
             raise LiftlogError(text) from None
-        found = [Delivery(record, counts[record.offset]) for record in records if record.offset in counts]
+        found = [
+            Delivery(record, counts[record.offset], reply.epoch, reply.recorded)
+            for record in records
+            if record.offset in counts
+        ]
         self._given.update(dict.fromkeys(one.record.offset for one in found))
         return found
 
@@ -137,25 +153,29 @@ class PullConsumer:
         return await self._settle(PROGRESS, deliveries)
 
     async def _settle(self, how: str, deliveries: Sequence[Delivery], delay_ms: int = 0) -> list[int]:
-        return await self._settle_offsets(how, [one.record.offset for one in deliveries], delay_ms)
+        offsets = [one.record.offset for one in deliveries]
+        return (await self.settle(how, offsets, delay_ms)).unknown
 
-    async def _settle_offsets(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
+    async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> Settled:
+        """As `ack` and the others, by offset; `how` is one of "ack", "term", "nak" and "progress"."""
         unknown: list[int] = []
+        journal = 0
         for runs in _requests(sorted(dict.fromkeys(offsets))):
             request = SettleRequest(self.partition, self.number, how, runs, delay_ms)
             reply = await self._reader.ask_leader(request, SettledReply)
+            journal = max(journal, reply.journal)
             for offset, length in reply.unknown:
                 unknown += range(offset, offset + length)
             if how != PROGRESS:
                 for offset, length in runs:
                     for place in range(offset, offset + length):
                         self._given.pop(place, None)
-        return unknown
+        return Settled(unknown, journal)
 
     async def give_back(self) -> None:
         """Have given again, to anybody and at once, what this program has not settled."""
         if self._given:
-            await self._settle_offsets(NAK, list(self._given))
+            await self.settle(NAK, list(self._given))
 
     def pull(self, messages: int = 100, *, max_bytes: int = 1024 * 1024) -> Pulling:
         """Deliveries without end, fetched so many at a time: an async context and iterator. Who leaves it

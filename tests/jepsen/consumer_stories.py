@@ -316,7 +316,7 @@ def random_consumers(rng: random.Random) -> History:
 
     def operation() -> tuple[str, list[Mop]]:
         nonlocal journal
-        key, number, offset = rng.choice(("k", "k", "j")), rng.choice((3, 3, 5)), rng.randrange(4)
+        key, number, offset = rng.choice(("k", "k", "k", "j")), rng.choice((3, 3, 3, 5)), rng.randrange(4)
         kind = rng.randrange(10)
         if kind == 0:
             return "send", [Mop("send", key, offset, f"v{offset}", rng.choice((1, 1, 2, None)))]
@@ -343,7 +343,7 @@ def random_consumers(rng: random.Random) -> History:
             return "consumer-info", [Mop("floor", key, offset, number)]
         return FINAL_POLL, [Mop("poll", key, n, f"v{n}") for n in range(offset + 1)]
 
-    for _ in range(rng.randrange(4, 26)):
+    for _ in range(rng.randrange(10, 50)):
         process = rng.randrange(4)
         if process in open_ops:
             op_id, mops = open_ops.pop(process)
