@@ -65,7 +65,7 @@ class Configured(Protocol):
     def filter(self) -> str: ...
 
 
-class Told(Protocol):
+class ConsumerTold(Protocol):
     """What a leader tells of a consumer."""
 
     @property
@@ -81,12 +81,12 @@ class Consuming(Protocol):
     def number(self) -> int: ...
     @property
     def config(self) -> Configured: ...
-    async def info(self) -> Told: ...
+    async def info(self) -> ConsumerTold: ...
     async def fetch(self, messages: int, *, wait_ms: int) -> Sequence[Given]: ...
     async def settle(self, how: str, offsets: Sequence[int]) -> Answered: ...
 
 
-class Published(Protocol):
+class SendAnswer(Protocol):
     """What became of a message."""
 
     @property
@@ -101,7 +101,7 @@ class Published(Protocol):
     def error(self) -> str: ...
 
 
-P = TypeVar("P", bound=Published)
+P = TypeVar("P", bound=SendAnswer)
 
 
 class ConsumerRecorder:

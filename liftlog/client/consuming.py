@@ -59,9 +59,9 @@ class Delivery(NamedTuple):
     """Where the entry of the partition's journal ends that says so; 0: it left before that was committed."""
 
 
-class Settled(NamedTuple):
-    """What a leader answers to who settles messages: they are, below the offset `journal` of the partition's
-    journal, but for those that are `unknown` to it.
+class Settlement(NamedTuple):
+    """What a leader answers to who settles messages. `unknown`: of these it knows no delivery. What it says of
+    the others stands below the offset `journal` of the partition's journal; 0 of "nak" and "progress".
     """
 
     unknown: list[int]
@@ -156,7 +156,7 @@ class PullConsumer:
         offsets = [one.record.offset for one in deliveries]
         return (await self.settle(how, offsets, delay_ms)).unknown
 
-    async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> Settled:
+    async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> Settlement:
         """As `ack` and the others, by offset; `how` is one of "ack", "term", "nak" and "progress"."""
         unknown: list[int] = []
         journal = 0
@@ -170,7 +170,7 @@ class PullConsumer:
                 for offset, length in runs:
                     for place in range(offset, offset + length):
                         self._given.pop(place, None)
-        return Settled(unknown, journal)
+        return Settlement(unknown, journal)
 
     async def give_back(self) -> None:
         """Have given again, to anybody and at once, what this program has not settled."""
