@@ -60,8 +60,8 @@ class Delivery(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """What a leader answers to who settles messages. `unknown`: of these it knows no delivery. What it says of
-    the others stands below the offset `journal` of the partition's journal; 0 of "nak" and "progress".
+    """What a leader answers to who settles messages. `unknown`: of these it knows no delivery. What it says
+    of the others stands below the offset `journal` of the partition's journal; 0 of "nak" and "progress".
     """
 
     unknown: list[int]
@@ -153,7 +153,9 @@ class PullConsumer:
         return await self._settle(PROGRESS, deliveries)
 
     async def _settle(self, how: str, deliveries: Sequence[Delivery], delay_ms: int = 0) -> list[int]:
-        offsets = [one.record.offset for one in deliveries]
+        return await self._settle_offsets(how, [one.record.offset for one in deliveries], delay_ms)
+
+    async def _settle_offsets(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
         return (await self.settle(how, offsets, delay_ms)).unknown
 
     async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> Settlement:
@@ -175,7 +177,7 @@ class PullConsumer:
     async def give_back(self) -> None:
         """Have given again, to anybody and at once, what this program has not settled."""
         if self._given:
-            await self.settle(NAK, list(self._given))
+            await self._settle_offsets(NAK, list(self._given))
 
     def pull(self, messages: int = 100, *, max_bytes: int = 1024 * 1024) -> Pulling:
         """Deliveries without end, fetched so many at a time: an async context and iterator. Who leaves it
