@@ -46,7 +46,7 @@ OUTCOMES = ("ok", "fail", "info")
 MOP_FUNCTIONS = (
     "send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe", "rebalance",
     "hw", "truncate", "producer", "record-key", "tombstone", "join", "own", "commit", "fetch-commit",
-    "source", "expected", "refused",
+    "source", "expected", "refused", "consumer", "pull", "deliver", "settle", "unknown-delivery", "floor",
 )  # fmt: skip
 """Micro-operations of the schema. The log checks use send, poll, assign, subscribe and rebalance; those
 from `hw` on feed the promises, see docs/promises.md.

@@ -34,7 +34,7 @@ class MopLine(msgspec.Struct, array_like=True):
     f: Literal[
         "send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe", "rebalance",
         "hw", "truncate", "producer", "record-key", "tombstone", "join", "own", "commit", "fetch-commit",
-        "source", "expected", "refused",
+        "source", "expected", "refused", "consumer", "pull", "deliver", "settle", "unknown-delivery", "floor",
     ]  # fmt: skip
     key: str
     offset: Natural | None = None

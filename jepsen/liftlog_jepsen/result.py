@@ -73,6 +73,15 @@ PROMISE_MEANINGS = {
     "dirty-refusal": "a refusal told of records that were not there",
     "late-append": "a record was sent after one behind it had been read",
     "phantom-offset": "the log goes on behind an offset at which nobody can have sent anything",
+    "acked-again": "a consumer was given a message again, recorded behind the answered ack",
+    "delivered-too-often": "a consumer was given a message more often than its limit and once",
+    "count-back": "a later delivery of a message was told a count that is not higher",
+    "unrecorded-again": "a delivery without a record was not the first of its message",
+    "unrecorded-elsewhere": "a message was given without a record in another epoch than its own",
+    "first-out-of-order": "a consumer was given a message for the first time behind a later one",
+    "delivered-otherwise": "a consumer was given another message than lies at that offset",
+    "skipped": "a consumer says that a message is done which nobody was given",
+    "done-unsaid": "a consumer says that a message is done which nobody acked or gave up",
 }
 """Promises beyond the log checks (docs/promises.md)."""
 

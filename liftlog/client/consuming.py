@@ -50,10 +50,22 @@ WAIT_SLICE_MS = 2000
 
 
 class Delivery(NamedTuple):
-    """A message that a consumer was given, for the `delivered`-th time."""
+    """A message that a consumer was given, for the `delivered`-th time, by the leader of `epoch`."""
 
     record: Record
     delivered: int
+    epoch: int = 0
+    recorded: int = 0
+    """Where the entry of the partition's journal ends that says so; 0: it left before that was committed."""
+
+
+class Settlement(NamedTuple):
+    """What a leader answers to who settles messages. `unknown`: of these it knows no delivery. What it says
+    of the others stands below the offset `journal` of the partition's journal; 0 of "nak" and "progress".
+    """
+
+    unknown: list[int]
+    journal: int
 
 
 class PullConsumer:
@@ -114,7 +126,11 @@ class PullConsumer:
         except CorruptBatch as error:
             text = f"partition {self.partition}: a server sent a damaged batch: {error}"
             raise LiftlogError(text) from None
-        found = [Delivery(record, counts[record.offset]) for record in records if record.offset in counts]
+        found = [
+            Delivery(record, counts[record.offset], reply.epoch, reply.recorded)
+            for record in records
+            if record.offset in counts
+        ]
         self._given.update(dict.fromkeys(one.record.offset for one in found))
         return found
 
@@ -140,17 +156,23 @@ class PullConsumer:
         return await self._settle_offsets(how, [one.record.offset for one in deliveries], delay_ms)
 
     async def _settle_offsets(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
+        return (await self.settle(how, offsets, delay_ms)).unknown
+
+    async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> Settlement:
+        """As `ack` and the others, by offset; `how` is one of "ack", "term", "nak" and "progress"."""
         unknown: list[int] = []
+        journal = 0
         for runs in _requests(sorted(dict.fromkeys(offsets))):
             request = SettleRequest(self.partition, self.number, how, runs, delay_ms)
             reply = await self._reader.ask_leader(request, SettledReply)
+            journal = max(journal, reply.journal)
             for offset, length in reply.unknown:
                 unknown += range(offset, offset + length)
             if how != PROGRESS:
                 for offset, length in runs:
                     for place in range(offset, offset + length):
                         self._given.pop(place, None)
-        return unknown
+        return Settlement(unknown, journal)
 
     async def give_back(self) -> None:
         """Have given again, to anybody and at once, what this program has not settled."""

@@ -150,7 +150,7 @@ async def _next(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         consumer = await client.consumer(args.stream, args.name, partition=args.partition)
         found = await consumer.fetch(args.count, wait_ms=args.wait)
-        for record, count in found:
+        for record, count, *_ in found:
             if args.json:
                 print_json({**record_to_plain(args.partition, record), "delivered": count})
             else:

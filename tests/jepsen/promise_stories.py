@@ -23,7 +23,10 @@ from liftlog_jepsen.promises.columns import (
 
 TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in INPUT_COLUMNS])
-LOG_FACTS = {"hw", "truncate", "producer", "record-key", "tombstone", "expected", "refused"}
+LOG_FACTS = {
+    *("hw", "truncate", "producer", "record-key", "tombstone", "expected", "refused"),
+    *("consumer", "pull", "deliver", "settle", "unknown-delivery", "floor"),
+}
 GROUP_FACTS = {"join", "own", "commit", "fetch-commit"}
 
 

@@ -10,6 +10,7 @@ from liftlog_jepsen.history import HistoryWriter, Mop
 from liftlog_jepsen.promises import PROMISES, check_table, explain, judge
 from liftlog_jepsen.promises.columns import OUTPUT_SCHEMA
 from liftlog_jepsen.promises.kernel import summarize
+from tests.jepsen import consumer_stories
 from tests.jepsen.promise_stories import Story, broken, promise_input
 
 Plant = Callable[[Story], None]
@@ -210,6 +211,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "dirty-refusal": (dirty_refusal, "k"),
     "late-append": (late_append, "k"),
     "phantom-offset": (phantom_offset, "k"),
+    **{anomaly: (plant, "k") for anomaly, plant in consumer_stories.BROKEN.items()},
 }
 
 
@@ -476,6 +478,7 @@ NEAR_MISSES: tuple[Plant, ...] = (
     a_log_that_was_there_before,
     a_refusal_that_was_never_told,
     the_last_record_was_compacted_away,
+    *consumer_stories.NEAR,
 )
 
 

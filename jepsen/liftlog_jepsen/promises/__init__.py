@@ -1,5 +1,5 @@
 """What this system promises beyond the log checks: committed reads, dedupe, compaction, groups, exactly once,
-compare and set.
+compare and set, durable consumers.
 
 Each promise is a pure function over columns; docs/promises.md says which facts of a history feed it. On
 Spark: `liftlog_jepsen.spark.promises`. That no acknowledged value is lost is what the log checks look after.

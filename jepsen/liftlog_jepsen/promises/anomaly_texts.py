@@ -84,6 +84,7 @@ def explain(row: Mapping[str, Any]) -> str:
             f"{'no cursor' if before is None else f'cursor {before}'}"
         ),
         **_compared(row),
+        **_consumed(row),
     }
     return sentences[row["anomaly"]]
 
@@ -122,6 +123,49 @@ def _compared(row: Mapping[str, Any]) -> dict[str, str]:
         "phantom-offset": (
             f"operation {first} shows that the log had {before} records, but nobody can have sent what lies "
             f"at offset {offset}: a writer is missing from the history, or the log counts what is not there"
+        ),
+    }
+
+
+def _consumed(row: Mapping[str, Any]) -> dict[str, str]:
+    """Sentences on durable consumers."""
+    e, ops = row["evidence"], row["ops"]
+    first, last = f"#{ops[0]}", f"#{ops[-1]}"
+    offset, before, sequence, other = e["offset"], e["other_offset"], e["sequence"], e["other_sequence"]
+    consumer = f"consumer {e['subject']} was given offset {offset}"
+    alone = first == last
+    below = f"consumer {e['subject']} says that all below offset {before} is done (operation {last})"
+    return {
+        "acked-again": (
+            f"{consumer} by operation {last}, recorded at {sequence} of the journal; its ack, operation "
+            f"{first}, stands below {other}"
+        ),
+        "delivered-too-often": (
+            f"{consumer} {sequence} times, and told count {other}; the limit is {e['expected']} (operation"
+            f"{f' {first}' if alone else f's {first} and {last}'})"
+        ),
+        "count-back": (
+            f"{consumer} as delivery {other} (operation {first}), then, further on in the journal, as "
+            f"delivery {sequence} (operation {last})"
+        ),
+        "unrecorded-again": (
+            f"{consumer} without a record as delivery {sequence} (operation {last})"
+            f"{'' if alone else f', and without one before (operation {first})'}"
+        ),
+        "unrecorded-elsewhere": (
+            f"{consumer} without a record in epoch {e['epoch']} (operation {last}), but it was acknowledged "
+            f"in epoch {e['other_epoch']} (operation {first})"
+        ),
+        "first-out-of-order": (
+            f"{consumer} for the first time by operation {last}, after offset {before} by operation {first}"
+        ),
+        "delivered-otherwise": (
+            f"{consumer} as {shorten(e['value'])} (operation {last}); operation {first} knows it as "
+            f"{shorten(e['other_value'])}"
+        ),
+        "skipped": f"{below}, but nobody was given offset {offset}, which is there (operation {first})",
+        "done-unsaid": (
+            f"{below}, but nobody acked, or gave up, offset {offset}, which is there (operation {first})"
         ),
     }
 

@@ -23,11 +23,13 @@ FUNCTIONS = (
     "send", "poll", "hw", "truncate", "producer", "record-key", "tombstone",
     "join", "own", "commit", "fetch-commit", "source",
     "expected", "refused",
+    "consumer", "pull", "deliver", "settle", "unknown-delivery", "floor",
 )  # fmt: skip
 """Micro-operations that the promises look at, see docs/promises.md; their places here are their codes."""
 SEND, POLL, HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE = range(7)
 JOIN, OWN, COMMIT, FETCH_COMMIT, SOURCE = range(7, 12)
 EXPECTED, REFUSED = range(12, 14)
+CONSUMER, PULL, DELIVER, SETTLE, UNKNOWN_DELIVERY, FLOOR = range(14, 20)
 OF_LOGS, OF_GROUPS, OF_SOURCES = 0, 1, 2
 """What a shard is: a log; a consumer group; the input log of a transformation."""
 OK, FAIL, INFO = 0, 1, 2
@@ -70,7 +72,7 @@ EVIDENCE = (
     ("other_epoch", "bigint"),
     ("sequence", "bigint"),
     ("other_sequence", "bigint"),
-    ("subject", "string"),  # the producer, the record's key, or the group
+    ("subject", "string"),  # the producer, the record's key, the group, or the consumer
     ("expected", "bigint"),  # the offset at which a send was to lie
 )
 _TYPES = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_()}

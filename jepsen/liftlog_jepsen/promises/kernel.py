@@ -19,6 +19,7 @@ from liftlog_jepsen.promises.columns import (
 )
 from liftlog_jepsen.promises.compaction import check_compaction
 from liftlog_jepsen.promises.compare_and_set import check_compare_and_set
+from liftlog_jepsen.promises.consumers import check_consumers
 from liftlog_jepsen.promises.exactly_once import check_exactly_once
 from liftlog_jepsen.promises.groups import check_groups
 from liftlog_jepsen.promises.producers import check_producers
@@ -29,6 +30,7 @@ CHECKS = (
     (OF_LOGS, check_producers),
     (OF_LOGS, check_compaction),
     (OF_LOGS, check_compare_and_set),
+    (OF_LOGS, check_consumers),
     (OF_GROUPS, check_groups),
     (OF_SOURCES, check_exactly_once),
 )

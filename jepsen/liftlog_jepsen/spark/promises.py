@@ -20,10 +20,13 @@ from liftlog_jepsen.parquet import OP_COLUMNS
 from liftlog_jepsen.promises import FUNCTIONS, INPUT_COLUMNS, judge
 from liftlog_jepsen.promises.columns import (
     COMMIT,
+    CONSUMER,
+    DELIVER,
     EXPECTED,
     FAIL,
     FETCH_COMMIT,
     FINAL,
+    FLOOR,
     HW,
     INFO,
     JOIN,
@@ -36,20 +39,26 @@ from liftlog_jepsen.promises.columns import (
     OWN,
     POLL,
     PRODUCER,
+    PULL,
     RECORD_KEY,
     REFUSED,
     REPLICA,
     REPLICA_OP,
     SEND,
+    SETTLE,
     SOURCE,
     TOMBSTONE,
     TRUNCATE,
+    UNKNOWN_DELIVERY,
 )
 from liftlog_jepsen.promises.kernel import SUMMARY_DDL, anomaly_order
 from liftlog_jepsen.spark.frames import HistoryFrames, has_value
 from liftlog_jepsen.spark.travel import kernel
 
-LOG_FACTS = (HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE, EXPECTED, REFUSED)
+LOG_FACTS = (
+    *(HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE, EXPECTED, REFUSED),
+    *(CONSUMER, PULL, DELIVER, SETTLE, UNKNOWN_DELIVERY, FLOOR),
+)
 GROUP_FACTS = (JOIN, OWN, COMMIT, FETCH_COMMIT)
 SHARD = ("history_id", "part", "shard")
 EXAMPLES_DEFAULT = 5

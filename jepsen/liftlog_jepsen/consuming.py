@@ -1,0 +1,226 @@
+"""Writes down what the clients of durable consumers see, as the facts of docs/promises.md, as they see it.
+
+    writer = HistoryWriter("billing", stream=JsonlStream(run / "history.jsonl"))
+    recorder = ConsumerRecorder(writer, "orders/0")
+    billing = await recorder.consumer(lambda: client.consumer("orders", "billing", config=config))
+    for delivery in await billing.fetch(20, wait_ms=500):
+        await billing.ack(delivery)
+    await recorder.publish("a", lambda: client.publish("orders", b"a"))
+    await recorder.final_read(lambda: read_it_all())  # at the end: offset -> value
+    await billing.floor()
+
+All calls raise what the client raises, when they have written that nobody knows the outcome. Any client will
+do that has the calls of `liftlog.client`. One recorder for all clients of a log, in one thread, so that their
+operations are in one order; each wrapped consumer does one thing at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from liftlog.types import Record
+from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
+
+ACKING, GIVING_UP = "ack", "term"
+STARTS_AT_ALL, STARTS_AT = "all", "offset"
+"""Where a consumer begins, as its configuration names it; elsewhere is not said to the history."""
+
+
+T = TypeVar("T")
+
+
+class Given(Protocol):
+    """A delivery, as the client has it."""
+
+    @property
+    def record(self) -> Record: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def recorded(self) -> int: ...
+
+
+class Answered(Protocol):
+    """What a leader answered to an ack."""
+
+    @property
+    def unknown(self) -> list[int]: ...
+    @property
+    def journal(self) -> int: ...
+
+
+class Configured(Protocol):
+    """What a consumer was made with."""
+
+    @property
+    def max_deliver(self) -> int: ...
+    @property
+    def deliver(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def filter(self) -> str: ...
+
+
+class ConsumerTold(Protocol):
+    """What a leader tells of a consumer."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+
+
+class Consuming(Protocol):
+    """A client's consumer."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def config(self) -> Configured: ...
+    async def info(self) -> ConsumerTold: ...
+    async def fetch(self, messages: int, *, wait_ms: int) -> Sequence[Given]: ...
+    async def settle(self, how: str, offsets: Sequence[int]) -> Answered: ...
+
+
+class SendAnswer(Protocol):
+    """What became of a message."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def error(self) -> str: ...
+
+
+P = TypeVar("P", bound=SendAnswer)
+
+
+class ConsumerRecorder:
+    """Of one log, `key`. Everything that is written to that log has to be published here."""
+
+    def __init__(self, writer: HistoryWriter, key: str) -> None:
+        self.writer, self.key = writer, key
+        self._processes = 0
+        self._publisher = self.process()
+
+    def process(self) -> int:
+        """The number of somebody new. One who does not know an outcome goes on as another."""
+        self._processes += 1
+        return self._processes
+
+    async def doing(
+        self, f: str, process: int, what: Callable[[], Awaitable[T]], *told: Mop
+    ) -> tuple[int, T]:
+        """Begin an operation, do it, and leave its end to the caller. `told`: facts, should it not end."""
+        op_id = self.writer.invoke(process, f)
+        self.writer.mops(op_id, told)
+        try:
+            return op_id, await what()
+        except Exception as error:
+            self.writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+
+    async def consumer(self, make: Callable[[], Awaitable[Consuming]]) -> RecordedConsumer:
+        """Make a consumer, or find it."""
+        op_id, made = await self.doing("create-consumer", self.process(), make)
+        config = made.config
+        starts: dict[str, int] = {STARTS_AT_ALL: 0, STARTS_AT: config.offset}
+        start = None if config.filter else starts.get(config.deliver)
+        fact = Mop("consumer", self.key, start, made.number, config.max_deliver or None)
+        self.writer.ok(op_id, mops=[fact])
+        return RecordedConsumer(self, made)
+
+    async def publish(self, value: str, publish: Callable[[], Awaitable[P]]) -> P:
+        """`value`, which no other message of this log has."""
+        op_id = self.writer.invoke(self._publisher, "send", self.key, value)
+        try:
+            result = await publish()
+        except Exception as error:
+            self._publisher = self.process()
+            self.writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+        if result.outcome == "ok":
+            self.writer.ok(op_id, offset=result.offset, epoch=result.epoch, leader=result.incarnation)
+        elif result.outcome == "fail":
+            self.writer.fail(op_id, result.error)
+        else:
+            self._publisher = self.process()
+            self.writer.info(op_id, result.error)
+        return result
+
+    async def final_read(self, read: Callable[[], Awaitable[Mapping[int, str]]]) -> Mapping[int, str]:
+        """All that is in the log, value by offset, when nobody publishes any more."""
+        op_id = self.writer.invoke(self.process(), FINAL_POLL, self.key)
+        try:
+            there = await read()
+        except Exception as error:
+            self.writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+        self.writer.ok_poll(op_id, self.key, sorted(there), [there[offset] for offset in sorted(there)])
+        return there
+
+
+class RecordedConsumer:
+    """A client's consumer whose answers are written down. It is one process until an outcome is unknown."""
+
+    def __init__(self, recorder: ConsumerRecorder, consumer: Consuming) -> None:
+        self.consumer = consumer
+        self._recorder = recorder
+        self._process = recorder.process()
+
+    def _fact(self, f: str, offset: int | None, epoch: int | None = None) -> Mop:
+        return Mop(f, self._recorder.key, offset, self.consumer.number, epoch)
+
+    async def _doing(self, f: str, what: Callable[[], Awaitable[T]], *told: Mop) -> tuple[int, T]:
+        try:
+            return await self._recorder.doing(f, self._process, what, *told)
+        except Exception:
+            self._process = self._recorder.process()
+            raise
+
+    async def fetch(self, messages: int = 100, *, wait_ms: int = 1000) -> Sequence[Given]:
+        """As the client's."""
+        op_id, given = await self._doing("pull", lambda: self.consumer.fetch(messages, wait_ms=wait_ms))
+        facts: list[Mop] = []
+        for one in given:
+            value = (one.record.value or b"").decode()
+            # Of one answer all have the same record and epoch.
+            if not facts:
+                facts.append(self._fact("pull", one.recorded or None, one.epoch))
+            facts.append(Mop("deliver", self._recorder.key, one.record.offset, value, one.delivered))
+        self._recorder.writer.ok(op_id, mops=facts)
+        return given
+
+    async def ack(self, *deliveries: Given) -> list[int]:
+        """As the client's: the offsets that the leader does not know."""
+        return await self._settle(ACKING, deliveries)
+
+    async def term(self, *deliveries: Given) -> list[int]:
+        """As `ack`, of what is given up."""
+        return await self._settle(GIVING_UP, deliveries)
+
+    async def _settle(self, how: str, deliveries: Sequence[Given]) -> list[int]:
+        offsets = [one.record.offset for one in deliveries]
+        asked = [self._fact("settle", offset) for offset in offsets]
+        op_id, answered = await self._doing(how, lambda: self.consumer.settle(how, offsets), *asked)
+        facts = [self._fact("settle", offset, answered.journal) for offset in offsets]
+        facts += [self._fact("unknown-delivery", offset) for offset in answered.unknown]
+        self._recorder.writer.ok(op_id, mops=facts)
+        return answered.unknown
+
+    async def floor(self) -> int:
+        """Below which all is done, as the leader tells it."""
+        op_id, told = await self._doing("consumer-info", self.consumer.info)
+        # The client asks by name: another consumer may have it now.
+        facts = [self._fact("floor", told.floor)] if told.number == self.consumer.number else []
+        self._recorder.writer.ok(op_id, mops=facts)
+        return told.floor
