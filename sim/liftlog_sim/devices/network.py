@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from liftlog.messages import PeerMessage, Received, intake
-from liftlog.types import ClusterEpoch
+from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 from liftlog_sim.chance.chances import ChanceLane, Chances, amount, below
 from liftlog_sim.chance.draws import SPREAD, Eight
 from liftlog_sim.kernel import SECOND, Kernel
@@ -35,10 +35,12 @@ Tamper = Callable[[int, int, PeerMessage, bytes, str], list[bytes]]
 their own (`faults/liars.py`)."""
 
 
-class _OfEpoch(bytes):
-    """A frame, and of which cluster its sender was when it left (M5)."""
+class OfEpoch(bytes):
+    """A frame, and of which cluster its sender was when it left (M5). On real links that is said once: what a
+    broken peer alters, it says as the cluster's that it is of.
+    """
 
-    epoch: ClusterEpoch
+    epoch: ClusterEpoch = FIRST_CLUSTER
 
 
 class NetworkOptions(msgspec.Struct, frozen=True):
@@ -170,9 +172,8 @@ class SimNetwork:
             lane.note(lane.place, lost=True)
             return
         options, kernel = self.options, self._kernel
-        data = _encode(message)
+        data = OfEpoch(_encode(message))
         if self._epoch_of is not None:
-            data = _OfEpoch(data)
             data.epoch = self._epoch_of(sender)
         if options.echo or self._chances.fates is not None:
             sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
@@ -184,6 +185,8 @@ class SimNetwork:
         if self.tamper is not None:
             name = "/".join(map(str, lane.place))
             for frame in self.tamper(sender, to, message, data, name):
+                if isinstance(frame, OfEpoch):
+                    frame.epoch = data.epoch
                 kernel.after(delay_us, self._arrive, (sender, to), frame)
                 delay_us = usual_us + amount(drawn[4], options.jitter_us)
         elif self._held and self._is_held(sender, to, message):
@@ -250,14 +253,14 @@ class SimNetwork:
         self.delivered += 1
         try:
             event = Received(link[0], intake.peer_message(data))
-            if type(data) is _OfEpoch:
+            if isinstance(data, OfEpoch):
                 event.epoch = data.epoch
         except intake.InputRefused as error:
             if self.on_refused is None:
                 raise
             self.on_refused(link, data, error)
             return
-        if type(data) not in (bytes, _OfEpoch) and self.on_lie is not None:
+        if type(data) not in (bytes, OfEpoch) and self.on_lie is not None:
             self.on_lie(event)
         self._post(link[1], event)
 

@@ -55,6 +55,7 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.machine import Machine
+from liftlog_sim.devices.network import OfEpoch
 from liftlog_sim.faults import lies
 from liftlog_sim.faults.strikes import Strikes
 from liftlog_sim.kernel import MILLISECOND
@@ -72,7 +73,7 @@ STRANGER_REF = 1 << 40
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Lie(bytes):
+class Lie(OfEpoch):
     """An encoded message that its sender's node has not sent, or not now."""
 
 
