@@ -99,6 +99,8 @@ class SendAnswer(Protocol):
     def incarnation(self) -> int: ...
     @property
     def error(self) -> str: ...
+    @property
+    def duplicate(self) -> bool: ...
 
 
 P = TypeVar("P", bound=SendAnswer)
@@ -148,7 +150,10 @@ class ConsumerRecorder:
             self._publisher = self.process()
             self.writer.info(op_id, f"{type(error).__name__}: {error}")
             raise
-        if result.outcome == "ok":
+        if result.outcome == "ok" and result.duplicate:
+            # An earlier attempt is stored; who says so need not be who wrote it.
+            self.writer.ok(op_id, offset=result.offset)
+        elif result.outcome == "ok":
             self.writer.ok(op_id, offset=result.offset, epoch=result.epoch, leader=result.incarnation)
         elif result.outcome == "fail":
             self.writer.fail(op_id, result.error)

@@ -5,54 +5,129 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from liftlog.cli import main
-from liftlog.client import ConsumerConfig, RequestFailed
+from liftlog.client import ConsumerConfig, ConsumerInfo, RequestFailed
 from liftlog.client.on_trio import TrioClient
 from liftlog.types import LiftlogError, StreamConfig
-from liftlog_jepsen.consuming import ConsumerRecorder, RecordedConsumer
-from liftlog_jepsen.history import History, HistoryWriter, Mop
+from liftlog_jepsen.consuming import ConsumerRecorder, Given, RecordedConsumer
+from liftlog_jepsen.history import History, HistoryWriter
 from liftlog_jepsen.parquet import write_parquet
 from tests.integration.cluster import Harness, with_cluster
 from tests.jepsen.promise_stories import broken
 
 pytestmark = pytest.mark.real
 
-MESSAGES = 600
+MORE = 100
+"""Acks between one fault and the next."""
 CONFIG = StreamConfig("orders", "orders", replication_factor=3, min_insync_replicas=2, removal=True)
 
 
 class Worker:
-    """Takes messages from one consumer and acks most of them at once."""
+    """Takes messages from one consumer, and acks at once what it does not leave."""
 
-    def __init__(self, consumer: RecordedConsumer) -> None:
+    def __init__(self, consumer: RecordedConsumer, leaves: Callable[[Given], bool]) -> None:
         self.consumer = consumer
+        self._leaves = leaves
         self.seen: set[int] = set()
         self.acked: set[int] = set()
         self.asked: set[int] = set()
-        """Of which nobody said whether the ack counts."""
+        """Those of which nobody said whether the ack counts, too."""
 
-    async def step(self, messages: int = 20) -> None:
+    async def step(self) -> None:
         """Once. Whoever does not hear in time goes on."""
         try:
-            deliveries = await self.consumer.fetch(messages, wait_ms=500)
+            deliveries = await self.consumer.fetch(20, wait_ms=500)
             self.seen.update(one.record.offset for one in deliveries)
-            # Every seventh is not acked the first time: it has to come again.
-            due = [one for one in deliveries if one.delivered > 1 or one.record.offset % 7]
-            for delivery in due:
-                self.asked.add(delivery.record.offset)
-                if not await self.consumer.ack(delivery):
-                    self.acked.add(delivery.record.offset)
+            for delivery in deliveries:
+                if not self._leaves(delivery):
+                    self.asked.add(delivery.record.offset)
+                    if not await self.consumer.ack(delivery):
+                        self.acked.add(delivery.record.offset)
         except LiftlogError:
             await asyncio.sleep(0.05)
 
 
-def facts(history: History, f: str) -> list[Mop]:
-    return [mop for op in history.ops() for mop in op.mops if mop.f == f and op.outcome == "ok"]
+class Scene:
+    """A log, who publishes to it, its consumers, and what all of them see."""
+
+    def __init__(self, cluster: Harness) -> None:
+        self.cluster = cluster
+        self.recorder = ConsumerRecorder(HistoryWriter("consumers"), "orders/0")
+        self.stored = 0
+        self.stopping = self.published = False
+
+    async def worker(
+        self, name: str, config: ConsumerConfig, leaves: Callable[[Given], bool], timeout_ms: int = 30_000
+    ) -> Worker:
+        while True:
+            made = self.cluster.client.consumer("orders", name, config=config, timeout_ms=timeout_ms)
+            with contextlib.suppress(LiftlogError):
+                return Worker(await self.recorder.consumer(lambda made=made: made), leaves)
+
+    async def publish(self) -> None:
+        """One message after the other, until the story is over."""
+        for number in count():
+            if self.stopping:
+                break
+            sent = self.cluster.client.publish("orders", b"%d" % number, timeout_ms=3000)
+            result = await self.recorder.publish(str(number), lambda sent=sent: sent)
+            self.stored += result.outcome == "ok"
+            # Some hundred messages a second leave the machine to the nodes under test.
+            await asyncio.sleep(0.002)
+        self.published = True
+
+    async def info(self, name: str) -> ConsumerInfo:
+        return await (await self.cluster.client.consumer("orders", name, timeout_ms=30_000)).info()
+
+    async def work(self, name: str, worker: Worker) -> None:
+        """Until all is published and done."""
+        while True:
+            over = self.published
+            await worker.step()
+            info = await self.info(name) if over else None
+            if info is not None and not info.num_pending and not info.ack_pending:
+                return
+
+    async def more_acks(self, *workers: Worker) -> None:
+        heard = sum(len(worker.acked) for worker in workers)
+        while sum(len(worker.acked) for worker in workers) < heard + MORE:
+            await asyncio.sleep(0.02)
+
+    async def end(self, *workers: Worker) -> History:
+        """All that is in the log, and of each worker's consumer what is done."""
+        await self.cluster.in_sync("orders", 3)
+        for node in self.cluster.running():
+            await self.recorder.final_read(lambda node=node: self.cluster.read("orders", node))
+        for worker in workers:
+            assert await worker.consumer.floor() >= self.stored
+        return self.recorder.writer.close()
+
+
+def leaves_every_seventh_once(one: Given) -> bool:
+    return one.delivered == 1 and one.record.offset % 7 == 0
+
+
+def judge(history: History, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On Spark, and without."""
+    assert broken(history) == []
+    write_parquet(history, folder / "history")
+    capsys.readouterr()
+    assert main(["jepsen", "check", str(folder / "history"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["verdict"], result["anomalies"]) == ("valid", [])
+
+
+def counts(history: History) -> list[int]:
+    """Of all deliveries."""
+    mops = [mop for op in history.ops() for mop in op.mops if mop.f == "deliver" and op.outcome == "ok"]
+    return [mop.epoch or 0 for mop in mops]
 
 
 @pytest.mark.usefixtures("shared_session")
@@ -65,52 +140,30 @@ def test_k3_k6_what_clients_saw_while_leaders_were_killed_is_judged_on_spark(
         client = cluster.client
         await cluster.newest_level()
         await client.create_stream(CONFIG)
-        recorder = ConsumerRecorder(HistoryWriter("consumers"), "orders/0")
+        scene = Scene(cluster)
         config = ConsumerConfig(ack_wait_ms=1500)
-
-        async def worker(timeout_ms: int) -> Worker:
-            while True:
-                consumer = client.consumer("orders", "billing", config=config, timeout_ms=timeout_ms)
-                with contextlib.suppress(LiftlogError):
-                    return Worker(await recorder.consumer(lambda consumer=consumer: consumer))
-
-        async def publish() -> None:
-            for number in range(MESSAGES):
-                for attempt in count():
-                    value = f"{number}.{attempt}"
-                    sent = client.publish("orders", value.encode(), timeout_ms=3000)
-                    if (await recorder.publish(value, lambda sent=sent: sent)).outcome == "ok":
-                        break
-
-        async def work(worker: Worker) -> None:
-            while not published.done() or (await patient.consumer.consumer.info()).num_pending:
-                await worker.step()
-
         # One of them gives up on answers after a second: nobody knows what came of these.
-        patient, hasty = workers = [await worker(30_000), await worker(1000)]
-        published = asyncio.create_task(publish())
-        working = [asyncio.create_task(work(one)) for one in workers]
-        for _ in range(2):
-            heard = len(patient.acked | hasty.acked)
-            while len(patient.acked | hasty.acked) < heard + MESSAGES // 6:
-                await asyncio.sleep(0.02)
-            leader = await cluster.leader("orders")
-            await cluster.kill(leader)
-            await cluster.start(leader)
-        await published
-        await asyncio.gather(*working)
-        consumer = await client.consumer("orders", "billing", timeout_ms=30_000)
-        while (await consumer.info()).ack_pending:
-            await patient.step(100)
-        before = await consumer.info()
-        assert before.position == before.floor >= MESSAGES
+        workers = [
+            await scene.worker("billing", config, leaves_every_seventh_once, timeout_ms)
+            for timeout_ms in (30_000, 1000)
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scene.publish())
+            for one in workers:
+                tasks.create_task(scene.work("billing", one))
+            for _ in range(2):
+                await scene.more_acks(*workers)
+                leader = await cluster.leader("orders")
+                await cluster.kill(leader)
+                await cluster.start(leader)
+            await scene.more_acks(*workers)
+            scene.stopping = True
+        patient, hasty = workers
+        before = await scene.info("billing")
+        assert before.position == before.floor >= scene.stored > 3 * MORE
         every = set(range(before.position))
         assert patient.seen | hasty.seen == every == patient.asked | hasty.asked
-        await cluster.in_sync("orders", 3)
-        for node in cluster.running():
-            await recorder.final_read(lambda node=node: cluster.read("orders", node))
-        assert await patient.consumer.floor() == before.position
-        histories.append(recorder.writer.close())
+        histories.append(await scene.end(patient))
         nodes = cluster.running()
         await cluster.kill(*nodes)
         await cluster.start(*nodes)
@@ -120,14 +173,45 @@ def test_k3_k6_what_clients_saw_while_leaders_were_killed_is_judged_on_spark(
 
     with_cluster(tmp_path, 3, story)
     (history,) = histories
-    again = [mop for mop in facts(history, "deliver") if (mop.epoch or 0) > 1]
-    assert len(again) > MESSAGES // 10 and facts(history, "settle") and facts(history, "floor")
-    assert broken(history) == []
-    write_parquet(history, tmp_path / "history")
-    capsys.readouterr()
-    assert main(["jepsen", "check", str(tmp_path / "history"), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["verdict"], result["anomalies"]) == ("valid", [])
+    assert sum(times > 1 for times in counts(history)) > MORE // 10
+    judge(history, tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_session")
+def test_k3_k4_what_clients_saw_of_a_leader_that_was_paused_is_judged_on_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It wakes with deliveries that it has decided, and nobody else knows of."""
+    histories: list[History] = []
+
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.client.create_stream(CONFIG)
+        scene = Scene(cluster)
+        billing = await scene.worker("billing", ConsumerConfig(ack_wait_ms=1500), leaves_every_seventh_once)
+        limited = ConsumerConfig(ack_wait_ms=500, max_deliver=2)
+        tries = await scene.worker("tries", limited, lambda one: one.record.offset % 3 > 0)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scene.publish())
+            tasks.create_task(scene.work("billing", billing))
+            tasks.create_task(scene.work("tries", tries))
+            for _ in range(2):
+                await scene.more_acks(billing)
+                paused = cluster.cluster.nodes[await cluster.leader("orders")]
+                paused.send(signal.SIGSTOP)
+                try:
+                    await scene.more_acks(billing)
+                finally:
+                    paused.send(signal.SIGCONT)
+            await scene.more_acks(billing)
+            scene.stopping = True
+        histories.append(await scene.end(billing, tries))
+
+    with_cluster(tmp_path, 3, story)
+    (history,) = histories
+    assert set(counts(history)) >= {1, 2}
+    judge(history, tmp_path, capsys)
 
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_what_nobody_answered_is_open_and_its_process_does_not_go_on() -> None:
 def test_publishes_and_final_reads_are_operations_of_the_log() -> None:
     recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
     stored = PublishResult(0, "ok", "orders", 0, 0, 3, 11)
+    again = PublishResult(0, "ok", "orders", 0, 1, 4, 12, duplicate=True)
 
     async def fails(what: Awaitable[object]) -> None:
         with pytest.raises(LiftlogError):
@@ -163,17 +164,20 @@ def test_publishes_and_final_reads_are_operations_of_the_log() -> None:
         await recorder.publish("v1", lambda: soon(PublishResult(0, "fail", error="refused")))
         await recorder.publish("v2", lambda: soon(PublishResult(0, "info", error="timed out")))
         await fails(recorder.publish("v3", never))
+        assert await recorder.publish("v4", lambda: soon(again)) is again
         await recorder.final_read(lambda: soon({0: "v0", 2: "v2"}))
 
     asyncio.run(story())
     ops = recorded(recorder)
     assert [(op.f, op.outcome) for op in ops] == [
-        *(("send", outcome) for outcome in ("ok", "fail", "info", "info")),
+        *(("send", outcome) for outcome in ("ok", "fail", "info", "info", "ok")),
         (FINAL_POLL, "ok"),
     ]
     assert ops[0].mops == (Mop("send", KEY, 0, "v0", 3, 11),)
-    assert ops[0].process == ops[2].process < ops[3].process < ops[4].process
-    assert ops[4].mops == (Mop("poll", KEY, 0, "v0"), Mop("poll", KEY, 2, "v2"))
+    assert ops[4].mops == (Mop("send", KEY, 1, "v4"),)
+    processes = [op.process for op in ops]
+    assert processes[0] == processes[1] == processes[2] < processes[3] < processes[4] < processes[5]
+    assert ops[5].mops == (Mop("poll", KEY, 0, "v0"), Mop("poll", KEY, 2, "v2"))
 
 
 def test_a_consumer_that_forgets_an_ack_is_found_out() -> None:
