@@ -64,13 +64,13 @@ class Beside:
     consumed: float = 0.0
 
 
-def duties_for(system: Measured, way: str, name: str, messages: int, batch: int, seconds_max: float) -> Duties:
+def duties_for(system: Measured, duties: Duties) -> Duties:
+    """The same, of this system."""
     if isinstance(system, JetStream):
-        url, cluster, secret_file = f"nats://127.0.0.1:{system.port}", "", ""
-    else:
-        local = system.local
-        url, cluster, secret_file = local.nats_url, local.cluster, str(local.client_secret_file)
-    return Duties(url, STREAM, name, way, messages, batch, seconds_max, False, cluster, secret_file)
+        return replace(duties, url=f"nats://127.0.0.1:{system.port}")
+    local = system.local
+    secret_file = str(local.client_secret_file)
+    return replace(duties, url=local.nats_url, cluster=local.cluster, secret_file=secret_file)
 
 
 @contextmanager
@@ -121,8 +121,9 @@ def fill(system: Measured, messages: int, size: int) -> None:
 def measure_rates(
     systems: Sequence[Measured], duties: Duties, rounds: int, progress: Progress
 ) -> dict[str, list[Consumption]]:
-    """Of each system and way of acking, in rounds, of systems that run and are filled. `duties` gives messages,
-    batch and time; of a way that does not get through, what it did in the time counts. Raises LiftlogError.
+    """Of each system and way of acking, in rounds, of systems that run and are filled. `duties` gives
+    messages, batch and time; of a way that does not get through, what it did in the time counts. Raises
+    LiftlogError.
     """
     ways = {
         f"{system.name} {way}": (system, way)
@@ -134,7 +135,7 @@ def measure_rates(
         progress(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
         system, way = ways[name]
         messages = duties.messages if number else min(WARM_UP_MESSAGES, duties.messages)
-        one = duties_for(system, way, f"r{number}-{way}", messages, duties.batch, duties.seconds_max)
+        one = replace(duties_for(system, duties), way=way, name=f"r{number}-{way}", messages=messages)
         os.sync()
         before = usage_of(system.pids)
         with consuming(one) as finish:
@@ -170,9 +171,17 @@ def _publish(system: Measured, load: OpenLoad, batch: int, busy: bool, number: i
     if not busy:
         return _beside(run_open_loop(load, system.name), system.name, 0.0)
     way = JETSTREAM_ACK if isinstance(system, JetStream) else JOINED
-    messages = int(load.rate * load.seconds)
-    duties = duties_for(system, way, f"p{number}", messages, batch, load.seconds + load.drain_s + SLACK_S)
-    with consuming(replace(duties, new=True)) as finish:
+    duties = Duties(
+        url="",
+        stream=STREAM,
+        name=f"p{number}",
+        way=way,
+        messages=int(load.rate * load.seconds),
+        batch=batch,
+        seconds_max=load.seconds + load.drain_s + SLACK_S,
+        new=True,
+    )
+    with consuming(duties_for(system, duties)) as finish:
         result = run_open_loop(load, system.name)
         consumed = finish()
     return _beside(result, f"{system.name} with a busy consumer", consumed["rate"])

@@ -143,15 +143,9 @@ def verdicts_of(
     many: dict[str, list[ManyPhase]],
 ) -> list[str]:
     """What was measured beside each aim, and how the ways of acking compare."""
-    found = []
-    for way in (JOINED, RUNS):
-        found.append(
-            f"{way} / {SINGLE}: {_rate_ratio(rates, f'liftlog {way}', f'liftlog {SINGLE}'):.2f} times the rate"
-        )
-    for way in (SINGLE, JOINED, RUNS):
-        for name in rates:
-            if name.endswith((JETSTREAM_ACK, JETSTREAM_SYNC)):
-                found.append(f"{way} / {name}: {_rate_ratio(rates, f'liftlog {way}', name):.2f} times the rate")
+    found = [_compared(rates, way, f"liftlog {SINGLE}") for way in (JOINED, RUNS)]
+    theirs = [name for name in rates if name.endswith((JETSTREAM_ACK, JETSTREAM_SYNC))]
+    found += [_compared(rates, way, name) for way in (SINGLE, JOINED, RUNS) for name in theirs]
     cpu_us = statistics.median(one.server_cpu_us for one in rates[f"liftlog {SINGLE}"])
     found.append(_aim("server CPU of a single ack, us", cpu_us, ACK_CPU_AIM_US))
     for name, rounds in publishing.items():
@@ -160,7 +154,7 @@ def verdicts_of(
             p50 = ratio([one.p50_ms for one in beside], [one.p50_ms for one in rounds])
             p99 = ratio([one.p99_ms for one in beside], [one.p99_ms for one in rounds])
             aim = PUBLISH_AIM if name == "liftlog" else 0.0
-            found.append(_aim(f"{name}: p50 of publishing beside a busy consumer, over that without", p50, aim))
+            found.append(_aim(f"{name}: publishing beside a busy consumer, p50 over that without", p50, aim))
             found.append(_aim(f"{name}: p99 of the same", p99))
     for name, phases in many.items():
         grown_mb = phases[2].memory_mb - phases[0].memory_mb
@@ -171,8 +165,9 @@ def verdicts_of(
     return found
 
 
-def _rate_ratio(rates: dict[str, list[Consumption]], mine: str, its: str) -> float:
-    return ratio([one.rate for one in rates[mine]], [one.rate for one in rates[its]])
+def _compared(rates: dict[str, list[Consumption]], way: str, its: str) -> str:
+    over = ratio([one.rate for one in rates[f"liftlog {way}"]], [one.rate for one in rates[its]])
+    return f"liftlog {way}: {over:.2f} times the rate of {its}"
 
 
 def _aim(what: str, value: float, aim: float = 0.0) -> str:

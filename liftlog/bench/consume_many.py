@@ -12,11 +12,12 @@ import contextlib
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import nats
 import nats.errors
+from nats.aio.client import Client as NatsConnection
 from nats.js.api import AckPolicy
 from nats.js.api import ConsumerConfig as JetStreamConfig
 
@@ -42,6 +43,9 @@ from liftlog.types import LiftlogError, StreamConfig
 
 CONSUMERS_MAX = 250
 """A partition takes 256."""
+CLIENT_MAX = 50
+"""Consumers of one client: a node has 64 requests of a connection in work at once, and a pull that waits is
+one."""
 AT_ONCE = 16
 SETTLE_S = 1.0
 STEP_AIM_MS = 10.0
@@ -52,7 +56,7 @@ SERVED_WITHIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ManyPhase:
-    """`cpu_share`: of one core, of all the server's processes. `memory_mb`: resident, of the same, at its end.
+    """`cpu_share`: of one core, of the server's process. `memory_mb`: resident, of the same, at its end.
     Steps: upper ends of buckets, 0 of others' servers.
     """
 
@@ -138,32 +142,34 @@ def our_many(scratch: Scratch, count: int, idle_s: float, progress: Callable[[st
     create_stream(cluster, StreamConfig(STREAM, STREAM, partitions, replication_factor=1, removal=True))
 
     async def run() -> list[ManyPhase]:
-        secret = cluster.client_secret_file
-        async with await Client.connect(
-            cluster.nats_url, cluster=cluster.cluster, secret_file=secret
-        ) as client:
-            return await _our_phases(client, cluster, count, partitions, idle_s, progress)
+        async with AsyncExitStack() as stack:
+            clients = []
+            for _ in range(-(-count // CLIENT_MAX)):
+                client = await Client.connect(
+                    cluster.nats_url, cluster=cluster.cluster, secret_file=cluster.client_secret_file
+                )
+                clients.append(await stack.enter_async_context(client))
+            return await _our_phases(clients, cluster, count, idle_s, progress)
 
     return asyncio.run(run())
 
 
 async def _our_phases(
-    client: Client,
+    clients: list[Client],
     cluster: LocalCluster,
     count: int,
-    partitions: int,
     idle_s: float,
     progress: Callable[[str], None],
 ) -> list[ManyPhase]:
     watched = Watched([node.pid for node in cluster.nodes.values()], cluster.metrics_addresses[1])
-    info = await client.stream(STREAM)
+    info = await clients[0].stream(STREAM)
+    partitions = len(info.partitions)
     consumers: list[PullConsumer] = []
 
     async def create(number: int) -> None:
         config = ConsumerConfig(ack_wait_ms=30_000)
-        consumers.append(
-            await client.consumer(info, f"c{number}", config=config, partition=number % partitions)
-        )
+        client, partition = clients[number // CLIENT_MAX], number % partitions
+        consumers.append(await client.consumer(info, f"c{number}", config=config, partition=partition))
 
     async def take(consumer: PullConsumer) -> None:
         deliveries = await consumer.fetch(1, wait_ms=round((2 * idle_s + SERVED_WITHIN_S) * 1000))
@@ -174,7 +180,7 @@ async def _our_phases(
     async def publish() -> None:
         # One for all consumers of a partition.
         for number in range(partitions):
-            stored = await client.publish(partition_subject(STREAM, number), b"x")
+            stored = await clients[0].publish(partition_subject(STREAM, number), b"x")
             if stored.outcome != "ok":
                 raise LiftlogError(f"a message was not stored: {stored}")
 
@@ -214,7 +220,7 @@ def their_many(
 
 
 async def _their_phases(
-    connection: nats.NATS, pids: list[int], count: int, idle_s: float, progress: Callable[[str], None]
+    connection: NatsConnection, pids: list[int], count: int, idle_s: float, progress: Callable[[str], None]
 ) -> list[ManyPhase]:
     watched, context = Watched(pids), connection.jetstream(timeout=10)
     wait_s = 2 * idle_s + SERVED_WITHIN_S

@@ -30,6 +30,7 @@ from typing import Any, Protocol
 
 import nats
 import nats.errors
+from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, DeliverPolicy
@@ -170,7 +171,7 @@ class TheirConsumer:
 
     def __init__(
         self,
-        connection: nats.NATS,
+        connection: NatsConnection,
         jetstream: JetStreamContext,
         pulling: JetStreamContext.PullSubscription,
         duties: Duties,
