@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from msgspec import structs
+
 from liftlog.client.client import Client
 from liftlog.commands.asking import ask_all, look_at
 from liftlog.local import ask, create_stream, wait_in_sync
@@ -52,7 +54,9 @@ class LiftlogCluster:
         self.folder = scratch.folder / self.name
         self._scratch = scratch
         self._cluster = LocalCluster(self.folder, replicas)
-        self._config = StreamConfig(stream, subject, replication_factor=replicas, removal=removal)
+        self._config = StreamConfig(stream, subject, replication_factor=replicas)
+        if removal:
+            self._config = structs.replace(self._config, removal=True)
 
     @property
     def local(self) -> LocalCluster:
@@ -70,7 +74,7 @@ class LiftlogCluster:
     def start(self) -> None:
         """Start everything and create the stream. Raises LiftlogError if it is not ready in time."""
         self._scratch.enter_context(self._cluster)
-        if self._config.removal:
+        if self._config.has_journal:
             wait_for_level(self._cluster)
         create_stream(self._cluster, self._config)
         wait_in_sync(self._cluster, self._config.name)

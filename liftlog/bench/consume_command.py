@@ -96,7 +96,15 @@ def run_consume(options: argparse.Namespace) -> int:
                 activity.show(f"starting {system.name}")
                 system.start()
                 fill(system, options.count, options.size)
-            duties = Duties("", STREAM, "", "", options.count, options.batch, options.seconds)
+            duties = Duties(
+                url="",
+                stream=STREAM,
+                name="",
+                way="",
+                messages=options.count,
+                batch=options.batch,
+                seconds_max=options.seconds,
+            )
             rates = measure_rates(systems, duties, options.rounds, activity.show)
             if options.rate:
                 load = OpenLoad(

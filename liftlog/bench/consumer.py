@@ -97,7 +97,7 @@ class Consuming(Protocol):
     async def leave(self) -> None: ...
 
 
-class Order:
+class Sequenced:
     """Numbers of messages, each one more than the one before."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class OurConsumer:
         self._stream = stream
         self._consumer = consumer
         self._reader = client.reader(stream, 0)
-        self._order = Order()
+        self._order = Sequenced()
         ways: dict[str, Callable[[list[Delivery]], Awaitable[list[int]]]] = {
             SINGLE: self._ack_single,
             JOINED: self._ack_joined,
@@ -180,7 +180,7 @@ class TheirConsumer:
         self._jetstream = jetstream
         self._pulling = pulling
         self._duties = duties
-        self._order = Order()
+        self._order = Sequenced()
 
     @classmethod
     async def open(cls, duties: Duties) -> TheirConsumer:

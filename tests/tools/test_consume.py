@@ -12,7 +12,7 @@ from liftlog.bench import consumer as consuming_program
 from liftlog.bench.consume import OUR_WAYS, Beside, Consumption, consuming, ratio
 from liftlog.bench.consume_command import verdicts_of
 from liftlog.bench.consume_many import ManyPhase
-from liftlog.bench.consumer import OURS, THEIRS, ConsumingError, Duties, Order, consume
+from liftlog.bench.consumer import OURS, THEIRS, ConsumingError, Duties, Sequenced, consume
 from liftlog.cli import main
 from liftlog.types import LiftlogError
 
@@ -54,7 +54,7 @@ def test_a_run_whose_acks_are_lost_does_not_count(monkeypatch: pytest.MonkeyPatc
 
 
 def test_messages_have_to_come_once_and_in_order() -> None:
-    order = Order()
+    order = Sequenced()
     order.check([7, 8])
     order.check([])
     order.check([9])
