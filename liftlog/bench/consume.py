@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from liftlog.bench.cluster import LiftlogCluster
@@ -28,6 +29,7 @@ from liftlog.bench.openloop import OpenLoad
 from liftlog.bench.publish import run_load
 from liftlog.bench.rounds import turns
 from liftlog.bench.usage import usage_of
+from liftlog.real import interrupts
 from liftlog.types import LiftlogError
 
 Progress = Callable[[str], None]
@@ -80,26 +82,31 @@ def consuming(duties: Duties) -> Iterator[Callable[[], dict[str, Any]]]:
     Raises LiftlogError with the reason if the run cannot count.
     """
     command = [sys.executable, "-m", "liftlog.bench.consumer", json.dumps(asdict(duties))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def finish() -> dict[str, Any]:
-        try:
-            output, said = process.communicate(timeout=duties.seconds_max + SLACK_S)
-        except subprocess.TimeoutExpired:
-            raise LiftlogError(f"the consumer {duties.name} did not end") from None
-        return _result(output, said, duties.way)
-
+    process: subprocess.Popen[str] | None = None
     try:
+        with interrupts.held():
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
         assert process.stdout is not None
         first = process.stdout.readline()
         if first.strip() != READY:
             output, said = process.communicate()
             _result(first + output, said, duties.way)
             raise LiftlogError(f"the consumer {duties.name} did not start: {first + output}")
-        yield finish
+        yield partial(_finish, process, duties)
     finally:
-        process.kill()
-        process.communicate()
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def _finish(process: subprocess.Popen[str], duties: Duties) -> dict[str, Any]:
+    try:
+        output, said = process.communicate(timeout=duties.seconds_max + SLACK_S)
+    except subprocess.TimeoutExpired:
+        raise LiftlogError(f"the consumer {duties.name} did not end") from None
+    return _result(output, said, duties.way)
 
 
 def _result(output: str, said: str, way: str) -> dict[str, Any]:
