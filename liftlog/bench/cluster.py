@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+from msgspec import structs
+
 from liftlog.client.client import Client
-from liftlog.commands.asking import ask_all
+from liftlog.commands.asking import ask_all, look_at
 from liftlog.local import ask, create_stream, wait_in_sync
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
-from liftlog.types import StreamConfig
+from liftlog.types import LiftlogError, StreamConfig
+
+LEVEL_WITHIN_S = 30.0
+LEVEL_POLL_S = 0.1
+
+
+def wait_for_level(cluster: LocalCluster) -> None:
+    """Until a cluster that has started is at the feature level of its nodes. Raises LiftlogError."""
+
+    async def wait(client: Client) -> None:
+        deadline_s = time.monotonic() + LEVEL_WITHIN_S
+        while True:
+            view = await look_at(client)
+            if view.level and all(0 < view.can(info) <= view.level for info in view.nodes()):
+                return
+            if time.monotonic() > deadline_s:
+                raise LiftlogError(f"the cluster stays at feature level {view.level}; see {cluster.folder}")
+            await asyncio.sleep(LEVEL_POLL_S)
+
+    ask(cluster, wait)
 
 
 class LiftlogCluster:
@@ -16,13 +40,27 @@ class LiftlogCluster:
     echo = False
 
     def __init__(
-        self, scratch: Scratch, replicas: int, subject: str, stream: str, name: str = "liftlog"
+        self,
+        scratch: Scratch,
+        replicas: int,
+        subject: str,
+        stream: str,
+        name: str = "liftlog",
+        *,
+        removal: bool = False,
     ) -> None:
+        """`removal`: the stream has a journal, and may have consumers."""
         self.name = name
         self.folder = scratch.folder / self.name
         self._scratch = scratch
         self._cluster = LocalCluster(self.folder, replicas)
         self._config = StreamConfig(stream, subject, replication_factor=replicas)
+        if removal:
+            self._config = structs.replace(self._config, removal=True)
+
+    @property
+    def local(self) -> LocalCluster:
+        return self._cluster
 
     @property
     def port(self) -> int:
@@ -36,6 +74,8 @@ class LiftlogCluster:
     def start(self) -> None:
         """Start everything and create the stream. Raises LiftlogError if it is not ready in time."""
         self._scratch.enter_context(self._cluster)
+        if self._config.has_journal:
+            wait_for_level(self._cluster)
         create_stream(self._cluster, self._config)
         wait_in_sync(self._cluster, self._config.name)
 

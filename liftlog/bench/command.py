@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from liftlog.bench.cluster import LiftlogCluster
+from liftlog.bench.consume_command import add_consume
 from liftlog.bench.failover_command import add_failover
 from liftlog.bench.floor import NAMES, Floor
 from liftlog.bench.handover import Stop, measure_stops, summary_of
@@ -75,6 +76,7 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     publish.add_argument("--json", action="store_true", help="print one JSON object")
     publish.set_defaults(run=run_publish)
+    add_consume(kinds)
     add_latency(kinds)
     add_storage(kinds)
     add_sick(kinds)

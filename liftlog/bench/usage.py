@@ -36,6 +36,18 @@ def usage_of(pids: Iterable[int]) -> Usage:
     return Usage(cpu_ticks / TICKS_PER_SECOND, memory_kb / 1024)
 
 
+def resident_mb(pids: Iterable[int]) -> float:
+    """Memory that the processes have now, summed; those that are gone count nothing."""
+    memory_kb = 0
+    for pid in pids:
+        try:
+            status = (Path("/proc") / str(pid) / "status").read_text()
+        except OSError:
+            continue
+        memory_kb += next((int(x.split()[1]) for x in status.splitlines() if x.startswith("VmRSS:")), 0)
+    return memory_kb / 1024
+
+
 def folder_bytes(folder: Path) -> int:
     """Space that a folder's files take on disk, in blocks that the file system has given out."""
     total = 0

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from liftlog.client.errors import RequestFailed
+from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
 from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.messages import (
@@ -78,6 +79,7 @@ class PullConsumer:
         self.config = info.config
         self._given: dict[int, None] = {}
         """Offsets that were given to this program, and that it has not settled."""
+        self._acks = JoinedAcks(lambda offsets: self._settle_offsets(ACK, offsets))
 
     @property
     def name(self) -> str:
@@ -136,9 +138,10 @@ class PullConsumer:
 
     async def ack(self, *deliveries: Delivery) -> list[int]:
         """These are done and never come again: that is durable when this returns. Returns offsets of which
-        the leader knows no delivery, as after a change of leader: these do come again.
+        the leader knows no delivery, as after a change of leader: these do come again. Calls from several
+        tasks are joined: at any time one request is under way.
         """
-        return await self._settle(ACK, deliveries)
+        return await self._acks.ack([one.record.offset for one in deliveries])
 
     async def term(self, *deliveries: Delivery) -> list[int]:
         """As `ack`, of what cannot be processed."""
