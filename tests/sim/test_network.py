@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from liftlog.messages import Heartbeat, Received
+from liftlog.types import ClusterEpoch
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.network import NetworkOptions, NetworkPort, SimNetwork
+from liftlog_sim.faults.liars import Lie
 from liftlog_sim.kernel import SECOND, Kernel
 
 
@@ -110,3 +112,14 @@ def test_what_was_sent_to_a_process_may_come_once_more_at_the_next_one() -> None
     setup.network.started(2)
     assert setup.send(0) == [], "only what the last process was sent, and once"
     assert setup.network.duplicated == 3
+
+
+def test_what_a_broken_peer_alters_is_still_said_to_be_its_own_cluster_s() -> None:
+    """Seed 496: a lie without a birth came as from release 0.1.0, and a disk of another cluster took it (M5)."""
+    setup, ours = Setup(NetworkOptions(100, 0)), ClusterEpoch(1, "ours")
+    network = SimNetwork(setup.chances, setup.network.options, setup.network._post, lambda node: ours)
+    network.tamper = lambda sender, to, message, data, name: [data, Lie(data)]
+    network.on_lie = lambda event: None
+    network.send(1, 2, Heartbeat(1, 1, 0))
+    setup.kernel.run_until(SECOND)
+    assert [event.epoch for _, event in setup.arrived] == [ours, ours]
