@@ -115,7 +115,7 @@ def test_what_was_sent_to_a_process_may_come_once_more_at_the_next_one() -> None
 
 
 def test_what_a_broken_peer_alters_is_still_said_to_be_its_own_cluster_s() -> None:
-    """Seed 496: a lie without a birth came as from release 0.1.0, and a disk of another cluster took it (M5)."""
+    """Seed 496: a lie without a birth came as of release 0.1.0, and another cluster's disk took it (M5)."""
     setup, ours = Setup(NetworkOptions(100, 0)), ClusterEpoch(1, "ours")
     network = SimNetwork(setup.chances, setup.network.options, setup.network._post, lambda node: ours)
     network.tamper = lambda sender, to, message, data, name: [data, Lie(data)]
