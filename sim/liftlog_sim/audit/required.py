@@ -63,18 +63,15 @@ REQUIRED_MARKS = (
     "K4.recorded",
     "K4.unrecorded",
     "K5.not-ready",
-    "K5.rewound",
     "R4.leader-ack",
     "R14.other-log",
     "R14.suspect-journal",
     "R21.again",
     "R21.counted",
     "R21.deleted",
-    "R21.purge-late",
     "R21.purged",
     "R21.refused",
     "R21.restates",
-    "R21.unreadable",
     "R5.failed",
     "R5.failed-sync",
     "R6.diverged",
@@ -142,6 +139,9 @@ REQUIRED_MARKS = (
 """Cases of the rules (Node.marks) that a full sweep must have reached."""
 
 AUDITED_MARKS = (
+    "R21.unreadable",
+    "R21.purge-late",
+    "K5.rewound",
     "C1.clean",
     "C1.failed",
     "C2.all-clean",
