@@ -83,7 +83,7 @@ class ConsumingError(Exception):
     """The run cannot count."""
 
 
-class Consuming(Protocol):
+class ConsumerLoad(Protocol):
     """A consumer of one of the systems."""
 
     async def take(self, batch: int) -> int:
@@ -219,7 +219,7 @@ class TheirConsumer:
         await self._connection.close()
 
 
-async def consume(consumer: Consuming, duties: Duties) -> dict[str, Any]:
+async def consume(consumer: ConsumerLoad, duties: Duties) -> dict[str, Any]:
     """The run. From the first fetch until no message waits for an ack any more."""
     began_s, cpu_s = time.perf_counter(), time.process_time()
     done = 0
@@ -236,7 +236,7 @@ async def consume(consumer: Consuming, duties: Duties) -> dict[str, Any]:
 
 
 async def work(duties: Duties) -> dict[str, Any]:
-    consumer: Consuming
+    consumer: ConsumerLoad
     consumer = await (OurConsumer if duties.way in OURS else TheirConsumer).open(duties)
     print(READY, flush=True)
     found = await consume(consumer, duties)
