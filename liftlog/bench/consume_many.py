@@ -90,6 +90,34 @@ class Watched:
         p50_ms, max_ms = percentile_ms(steps, 0.5), percentile_ms(steps, 1.0)
         self.phases.append(ManyPhase(name, seconds, cpu_s / seconds, memory_mb, p50_ms, max_ms))
 
+    async def run(
+        self,
+        count: int,
+        idle_s: float,
+        *,
+        create: Callable[[int], Coroutine[object, object, None]],
+        take: Callable[[int], Coroutine[object, object, None]],
+        publish: Callable[[], Awaitable[None]],
+        progress: Callable[[str], None],
+    ) -> None:
+        """All phases: no consumer, creation, rest, each waits for a message, each gets one. `create` and
+        `take` are called with each number below `count`.
+        """
+        progress("no consumers")
+        await asyncio.sleep(SETTLE_S)
+        await self.phase("none", lambda: asyncio.sleep(idle_s))
+        progress(f"creating {count} consumers")
+        await self.phase("created", lambda: all_of([create(number) for number in range(count)]))
+        progress("at rest")
+        await asyncio.sleep(SETTLE_S)
+        await self.phase("at rest", lambda: asyncio.sleep(idle_s))
+        async with background([take(number) for number in range(count)]) as tasks:
+            progress("pulls that wait")
+            await asyncio.sleep(SETTLE_S)
+            await self.phase("pulls wait", lambda: asyncio.sleep(idle_s))
+            progress("a message for each")
+            await self.phase("served", lambda: _served(tasks, publish))
+
     async def _steps(self) -> Buckets:
         if not self._metrics:
             return {}
@@ -171,7 +199,8 @@ async def _our_phases(
         client, partition = clients[number // CLIENT_MAX], number % partitions
         consumers.append(await client.consumer(info, f"c{number}", config=config, partition=partition))
 
-    async def take(consumer: PullConsumer) -> None:
+    async def take(number: int) -> None:
+        consumer = consumers[number]
         deliveries = await consumer.fetch(1, wait_ms=round((2 * idle_s + SERVED_WITHIN_S) * 1000))
         if not deliveries:
             raise LiftlogError(f"consumer {consumer.name} was given no message")
@@ -184,20 +213,10 @@ async def _our_phases(
             if stored.outcome != "ok":
                 raise LiftlogError(f"a message was not stored: {stored}")
 
-    progress("liftlog: no consumers")
-    await asyncio.sleep(SETTLE_S)
-    await watched.phase("none", lambda: asyncio.sleep(idle_s))
-    progress(f"liftlog: creating {count} consumers")
-    await watched.phase("created", lambda: all_of([create(number) for number in range(count)]))
-    progress("liftlog: at rest")
-    await asyncio.sleep(SETTLE_S)
-    await watched.phase("at rest", lambda: asyncio.sleep(idle_s))
-    async with background([take(consumer) for consumer in consumers]) as tasks:
-        progress("liftlog: pulls that wait")
-        await asyncio.sleep(SETTLE_S)
-        await watched.phase("pulls wait", lambda: asyncio.sleep(idle_s))
-        progress("liftlog: a message for each")
-        await watched.phase("served", lambda: _served(tasks, publish))
+    def tell(what: str) -> None:
+        progress(f"liftlog: {what}")
+
+    await watched.run(count, idle_s, create=create, take=take, publish=publish, progress=tell)
     return watched.phases
 
 
@@ -237,17 +256,8 @@ async def _their_phases(
     async def publish() -> None:
         await context.publish(STREAM, b"x")
 
-    progress("JetStream: no consumers")
-    await watched.phase("none", lambda: asyncio.sleep(idle_s))
-    progress(f"JetStream: creating {count} consumers")
-    await watched.phase("created", lambda: all_of([create(number) for number in range(count)]))
-    progress("JetStream: at rest")
-    await asyncio.sleep(SETTLE_S)
-    await watched.phase("at rest", lambda: asyncio.sleep(idle_s))
-    async with background([take(number) for number in range(count)]) as tasks:
-        progress("JetStream: pulls that wait")
-        await asyncio.sleep(SETTLE_S)
-        await watched.phase("pulls wait", lambda: asyncio.sleep(idle_s))
-        progress("JetStream: a message for each")
-        await watched.phase("served", lambda: _served(tasks, publish))
+    def tell(what: str) -> None:
+        progress(f"JetStream: {what}")
+
+    await watched.run(count, idle_s, create=create, take=take, publish=publish, progress=tell)
     return watched.phases

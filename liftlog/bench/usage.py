@@ -32,7 +32,7 @@ def usage_of(pids: Iterable[int]) -> Usage:
         except OSError:
             continue
         cpu_ticks += int(fields[11]) + int(fields[12])
-        memory_kb += next((int(x.split()[1]) for x in status.splitlines() if x.startswith("VmHWM:")), 0)
+        memory_kb += _kilobytes(status, "VmHWM")
     return Usage(cpu_ticks / TICKS_PER_SECOND, memory_kb / 1024)
 
 
@@ -44,8 +44,13 @@ def resident_mb(pids: Iterable[int]) -> float:
             status = (Path("/proc") / str(pid) / "status").read_text()
         except OSError:
             continue
-        memory_kb += next((int(x.split()[1]) for x in status.splitlines() if x.startswith("VmRSS:")), 0)
+        memory_kb += _kilobytes(status, "VmRSS")
     return memory_kb / 1024
+
+
+def _kilobytes(status: str, field: str) -> int:
+    """Of a process's status; 0 if it does not say, as that of a zombie."""
+    return next((int(x.split()[1]) for x in status.splitlines() if x.startswith(f"{field}:")), 0)
 
 
 def folder_bytes(folder: Path) -> int:

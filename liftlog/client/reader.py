@@ -116,9 +116,7 @@ class Reader:
             index=index,
             wait_ms=max(1, min(INDEX_WAIT_MS, int(self._timeout_s * 1000) // 2)),
         )
-        reply = await self._call(request, True)
-        if not isinstance(reply, SubjectReply):
-            raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
+        reply = await self.ask_leader(request, SubjectReply)
         self.has_heard(reply.journal)
         return reply
 
