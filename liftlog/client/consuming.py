@@ -43,6 +43,8 @@ from liftlog.messages import (
     SettledReply,
     SettleRequest,
     StreamInfo,
+    offsets_of,
+    runs_of,
 )
 from liftlog.types import LiftlogError, PartitionId, Record
 
@@ -169,12 +171,10 @@ class PullConsumer:
             request = SettleRequest(self.partition, self.number, how, runs, delay_ms)
             reply = await self._reader.ask_leader(request, SettledReply)
             journal = max(journal, reply.journal)
-            for offset, length in reply.unknown:
-                unknown += range(offset, offset + length)
+            unknown += offsets_of(reply.unknown)
             if how != PROGRESS:
-                for offset, length in runs:
-                    for place in range(offset, offset + length):
-                        self._given.pop(place, None)
+                for place in offsets_of(runs):
+                    self._given.pop(place, None)
         return Settlement(unknown, journal)
 
     async def give_back(self) -> None:
@@ -221,12 +221,7 @@ def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Ascending offsets as runs, for as many requests as that takes."""
     requests: list[list[tuple[int, int]]] = []
     for begin in range(0, len(offsets), SETTLE_MAX):
-        runs: list[tuple[int, int]] = []
-        for offset in offsets[begin : begin + SETTLE_MAX]:
-            if runs and sum(runs[-1]) == offset:
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((offset, 1))
+        runs = runs_of(offsets[begin : begin + SETTLE_MAX])
         requests += [runs[first : first + RUNS_MAX] for first in range(0, len(runs), RUNS_MAX)]
     return requests
 

@@ -127,6 +127,8 @@ from liftlog.messages.consumers import (
     PullRequest,
     SettledReply,
     SettleRequest,
+    offsets_of,
+    runs_of,
 )
 from liftlog.messages.effects import (
     MATCHING_RUNS,
@@ -455,4 +457,6 @@ __all__ = [
     "VisibleReadRequest",
     "VoteReply",
     "VoteRequest",
+    "offsets_of",
+    "runs_of",
 ]

@@ -6,6 +6,7 @@ than that of the consumer which is there changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -36,6 +37,23 @@ Named = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)]]
 """(first offset, number of offsets)."""
 Counted = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)], Annotated[int, Meta(ge=1, le=1 << 31)]]
 """(first offset, number of offsets, how often each was delivered, this time included)."""
+
+
+def runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending offsets as (first, number) of those that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and sum(runs[-1]) == offset:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((offset, 1))
+    return runs
+
+
+def offsets_of(runs: Iterable[Named]) -> Iterator[int]:
+    """The offsets that runs name."""
+    for offset, length in runs:
+        yield from range(offset, offset + length)
 
 
 class ConsumerConfig(

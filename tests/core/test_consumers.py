@@ -23,7 +23,7 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.consumers.flight import HEAP_MIN, Flight
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
-from liftlog.core.consumers.state import Consumer, Consumers, counted_runs, runs_of, spread
+from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
 from liftlog.messages import (
@@ -44,6 +44,8 @@ from liftlog.messages import (
     PurgeRequest,
     SettledReply,
     SettleRequest,
+    offsets_of,
+    runs_of,
 )
 from liftlog.types import EpochStart, Message, PartitionId
 from tests.core.node_harness import World
@@ -102,7 +104,7 @@ def test_k2_what_is_no_entry_is_refused(data: bytes) -> None:
 
 @given(st.lists(OFFSETS, unique=True).map(sorted))
 def test_runs_name_the_offsets_that_they_were_made_of(offsets: list[int]) -> None:
-    assert list(spread(runs_of(offsets))) == offsets
+    assert list(offsets_of(runs_of(offsets))) == offsets
 
 
 def history(*pairs: tuple[int, int]) -> list[EpochStart]:

@@ -11,7 +11,7 @@ consumer that is not there, or of an offset that is done, says nothing. Whoever 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from liftlog.core.consumers.entries import (
     LINE_MAX,
@@ -22,7 +22,7 @@ from liftlog.core.consumers.entries import (
     Rewound,
     decode_entry,
 )
-from liftlog.messages import ConsumerConfig, Counted, Named
+from liftlog.messages import ConsumerConfig, Counted, offsets_of
 from liftlog.types import EpochStart
 
 Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...]], ...]
@@ -58,7 +58,7 @@ class Consumer:
         self.position = max(self.position, entry.end)
 
     def done(self, entry: Done) -> None:
-        for offset in spread(entry.runs):
+        for offset in offsets_of(entry.runs):
             self.pending.pop(offset, None)
 
     def rewound(self, to: int) -> None:
@@ -132,19 +132,8 @@ class Consumers:
         )
 
 
-def runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending offsets as (first, number) of those that follow each other."""
-    runs: list[tuple[int, int]] = []
-    for offset in offsets:
-        if runs and sum(runs[-1]) == offset:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((offset, 1))
-    return runs
-
-
 def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
-    """The same of (offset, count): a run has one count."""
+    """As `runs_of`, of (offset, count): a run has one count."""
     runs: list[Counted] = []
     for offset, count in counts:
         if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == count:
@@ -152,12 +141,6 @@ def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
         else:
             runs.append((offset, 1, count))
     return runs
-
-
-def spread(runs: Iterable[Named]) -> Iterator[int]:
-    """The offsets that runs name."""
-    for offset, length in runs:
-        yield from range(offset, offset + length)
 
 
 def _epoch(line: Sequence[EpochStart], offset: int) -> int:

@@ -31,7 +31,7 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.consumers.flight import Flight, WaitingPull
 from liftlog.core.consumers.making import not_created
-from liftlog.core.consumers.state import Consumer, counted_runs, runs_of, spread
+from liftlog.core.consumers.state import Consumer, counted_runs
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -67,6 +67,8 @@ from liftlog.messages import (
     ReplyClient,
     SettledReply,
     SettleRequest,
+    offsets_of,
+    runs_of,
 )
 from liftlog.types import Batch, ClientRef, EpochStart, LiftlogError
 
@@ -175,28 +177,20 @@ class ConsumersLead:
         removed = self._removed
         return removed.is_known and not removed.problem and removed.folded >= self._leading.epoch_start
 
-    def _is_in_office(self) -> bool:
-        """N2, R13: whether it may promise anything now."""
-        record = self._office.record
-        return not self._ctx.fenced and len(record.isr) >= record.min_insync
-
     def _serves(self) -> bool:
         """Whether who waits may be given something."""
-        return self._is_in_office() and self._is_inherited() and self._is_folded() and self._caught_up()
+        may = not self._office.no_promise
+        return may and self._is_inherited() and self._is_folded() and self._caught_up()
 
     def _refusal(self) -> ErrorReply | None:
         """Why this leader does not serve, or not yet."""
-        ctx, record = self._ctx, self._office.record
-        text = ""
-        if not self._is_in_office():
-            text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
-            text = "this leader has no contact to the cluster; try again" if ctx.fenced else text
-        elif self._removed.problem:
-            text = self._removed.problem
-        elif not ctx.decides(("K5.inherited", self._is_inherited()), ("K5.folded", self._is_folded())):
-            text = "the new leader does not know yet what it inherited; try again"
-        elif not self._caught_up():
-            text = "data were lost, and consumers are set back by that; try again"
+        ctx = self._ctx
+        text = self._office.no_promise or self._removed.problem
+        if not text:
+            if not ctx.decides(("K5.inherited", self._is_inherited()), ("K5.folded", self._is_folded())):
+                text = "the new leader does not know yet what it inherited; try again"
+            elif not self._caught_up():
+                text = "data were lost, and consumers are set back by that; try again"
         if not text:
             return None
         ctx.mark("K5.not-ready")
@@ -367,7 +361,7 @@ class ConsumersLead:
             text = f"one request may name {SETTLE_MAX} messages: send several"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
             return
-        offsets = sorted(dict.fromkeys(spread(request.runs)))
+        offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
         if mutants.ack_of_all_before:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
         fresh = [offset for offset in offsets if flight.is_pending(offset)]
@@ -380,7 +374,6 @@ class ConsumersLead:
         end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
         if fresh:
             end = self._done(flight, fresh, ACKED if request.how == ACK else TERMINATED)
-        if fresh:
             self._ctx.mark("K3.settled")
         elif end > self._removed.folded:
             self._ctx.mark("K3.repeat")

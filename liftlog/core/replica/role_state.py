@@ -156,6 +156,16 @@ class LeaderState:
         """L7: the log must not lose what lies here or behind it; None: it may lose anything."""
 
     @property
+    def no_promise(self) -> str:
+        """N2, R13: why this leader may not say that something is durable now; empty: it may."""
+        if self._ctx.fenced:
+            return "this leader has no contact to the cluster; try again"
+        record = self.record
+        if len(record.isr) < record.min_insync:
+            return f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
+        return ""
+
+    @property
     def awaits_followers(self) -> bool:
         """Whether a follower in sync has not asked for what comes next."""
         followers = self.followers

@@ -51,12 +51,9 @@ def deciding_refusal(
     data: LogState, leading: LeaderState, journal: LogState, journal_leading: LeaderState
 ) -> ErrorReply | None:
     """Why this leader does not say what is gone, or not now."""
-    ctx, record = data.ctx, leading.record
-    if ctx.fenced:
-        return ErrorReply(ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
-    if len(record.isr) < record.min_insync:
-        text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
-        return ErrorReply(ERR_NOT_READY, text, True)
+    ctx = data.ctx
+    if leading.no_promise:
+        return ErrorReply(ERR_NOT_READY, leading.no_promise, True)
     inherited = data.hw >= leading.epoch_start and journal.hw >= journal_leading.epoch_start
     if not ctx.decides(("R21.inherited", inherited)):
         text = "the new leader has not committed yet what it inherited; try again"

@@ -66,14 +66,14 @@ class Account:
         """Of a partition with a journal."""
         found = self._consumers.get(partition)
         if found is None:
-
-            def log_start() -> int:
-                starts = [start for (_, log), start in self.log_starts.items() if log == partition]
-                return max(starts, default=0)
-
-            deletions = self.deletions(partition)
-            found = self._consumers[partition] = ConsumerTruth(self.truth(partition), deletions, log_start)
+            found = self._consumers[partition] = ConsumerTruth(
+                self.truth(partition), self.deletions(partition), lambda: self.furthest_start(partition)
+            )
         return found
+
+    def furthest_start(self, log: PartitionId) -> int:
+        """Where that copy of a log begins which begins last, as last heard."""
+        return max((start for (_, of), start in self.log_starts.items() if of == log), default=0)
 
     def hides(self, node: int, run: int, replica: Replica | None) -> None:
         """A replica has moved; if it is a journal, SameVisible and SameConsumerState."""

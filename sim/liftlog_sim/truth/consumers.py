@@ -31,7 +31,7 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, parse_batch
-from liftlog.messages import ConsumerInfo, ConsumersReply, PullReply
+from liftlog.messages import ConsumerInfo, ConsumersReply, PullReply, offsets_of
 from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
@@ -181,7 +181,7 @@ class ConsumerTruth:
     def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
         """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""
         self._checks("NoneSkipped")
-        for offset in _spread(entry.runs):
+        for offset in offsets_of(entry.runs):
             count = consumer.pending.pop(offset, 0)
             if not count:
                 continue
@@ -360,8 +360,3 @@ class ConsumerTruth:
 
 def _records(data: PartitionTruth, frame: bytes) -> list[Record]:
     return decode_records(parse_batch(data.id, frame))
-
-
-def _spread(runs: Iterable[tuple[int, int]]) -> Iterable[int]:
-    for first, length in runs:
-        yield from range(first, first + length)

@@ -195,10 +195,8 @@ class Admin:
             if isinstance(reply, SubjectsPurged):
                 self._account.count("purges by subject")
                 deletions.told = max(deletions.told, reply.journal)
-                starts = self._account.log_starts.items()
-                start = max((at for (_, log), at in starts if log == partition), default=0)
                 try:
-                    deletions.purged(request, reply, start)
+                    deletions.purged(request, reply, self._account.furthest_start(partition))
                 except Violation as violation:
                     self._account.fail(violation)
             elif isinstance(reply, ErrorReply):

@@ -23,6 +23,7 @@ from liftlog.messages import (
     PullRequest,
     SettledReply,
     SettleRequest,
+    offsets_of,
 )
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
@@ -198,9 +199,8 @@ class ConsumingClient:
         if request.how not in (ACK, TERM):
             return
         self._account.count("messages settled")
-        unknown = {offset for first, length in reply.unknown for offset in range(first, first + length)}
-        offsets = [offset for first, length in request.runs for offset in range(first, first + length)]
-        known = [offset for offset in offsets if offset not in unknown]
+        unknown = set(offsets_of(reply.unknown))
+        known = [offset for offset in offsets_of(request.runs) if offset not in unknown]
         self._account.consumers(target.partition).settled(request.consumer, known, reply.journal)
 
 

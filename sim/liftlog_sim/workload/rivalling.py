@@ -90,6 +90,6 @@ class Rivalry:
 
     def _judge(self, partition: PartitionId) -> LastsJudge:
         account = self._account
-        starts = [start for (_, log), start in account.log_starts.items() if log == partition]
         target = next(target for target in self._shared.targets if target.partition == partition)
-        return LastsJudge(account.truth(partition).contents, max(starts, default=0), target.config.compact)
+        contents, start = account.truth(partition).contents, account.furthest_start(partition)
+        return LastsJudge(contents, start, target.config.compact)
