@@ -209,6 +209,7 @@ GUARDS: dict[str, str] = {
     "L8.options": "a record of a parcel is stored as if its header had been honoured",
     "L9.not-known": "a leader that does not know the last record of a subject takes it to have none",
     "L9.expected-last": "a message is stored behind another record of its subject than it expects",
+    "L9.unheeded": "a leader compares before it heeds all that was deleted",
 }
 """By name, in the order of the rules: what happens without it."""
 
@@ -305,6 +306,7 @@ REMOVABLE: tuple[str, ...] = (
     "L8.options",
     "L9.not-known",
     "L9.expected-last",
+    "L9.unheeded",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 

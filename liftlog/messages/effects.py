@@ -295,13 +295,15 @@ NEWEST_MATCHES = "newest"
 
 class AskLasts(StorageJob):
     """L9: the last record of each of these subjects, if the log's index has everything below `least` ->
-    `LastsTold`, or `SubjectsFolded` with the request's number if not.
+    `LastsTold`, or `SubjectsFolded` with the request's number if not. `gone`: offsets of records that are not
+    there any more (R21).
     """
 
     log: PartitionId
     request: int
     least: int
     subjects: list[bytes]
+    gone: OffsetSet | None = None
 
 
 STORAGE_JOBS: tuple[type[StorageJob], ...] = (

@@ -206,17 +206,12 @@ class SubjectIndexes:
 
     def ask(self, log: Log, job: AskSubjects) -> SubjectAnswer | IndexProgress:
         """The answer, or how far the index is if that is not far enough."""
-        held = self._ready(log, job.least)
-        if isinstance(held, IndexProgress):
-            return held
-        if job.gone is not None and not self._heed(held, job.gone):
-            del self._held[log.id]
-            return NO_INDEX
-        return self._answer(held, job)
+        held = self._ready(log, job.least, job.gone)
+        return held if isinstance(held, IndexProgress) else self._answer(held, job)
 
     def lasts(self, log: Log, job: AskLasts) -> LastsTold | IndexProgress:
         """The last records of some subjects (L9), or how far the index is if that is not far enough."""
-        held = self._ready(log, job.least)
+        held = self._ready(log, job.least, job.gone)
         if isinstance(held, IndexProgress):
             return held
         found = [held.index.last(subject) for subject in job.subjects]
@@ -236,8 +231,10 @@ class SubjectIndexes:
         held.gone = gone.copy()
         return True
 
-    def _ready(self, log: Log, least: int) -> HeldIndex | IndexProgress:
-        """The index, if it has everything below `least` and nothing of it is to be looked at again."""
+    def _ready(self, log: Log, least: int, gone: OffsetSet | None) -> HeldIndex | IndexProgress:
+        """The index, if it has everything below `least` and nothing of it is to be looked at again. It is
+        without what is `gone`.
+        """
         held = self._held.get(log.id)
         if held is None or held.log is not log:
             return NO_INDEX
@@ -247,6 +244,9 @@ class SubjectIndexes:
             return progress
         self._asked += 1
         held.asked = self._asked
+        if gone is not None and not self._heed(held, gone):
+            del self._held[log.id]
+            return NO_INDEX
         return held
 
     def _begins_right(self, held: HeldIndex) -> bool:

@@ -307,6 +307,7 @@ MODELS: dict[str, ModelEntry] = {
                 "subjects": "Subjects",
                 "publishers": "Publishers",
                 "epochs": "Epochs",
+                "removals": "Removals",
             },
             small={"publishers": 2, "epochs": 2},
         ),

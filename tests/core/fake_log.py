@@ -219,6 +219,7 @@ class Log:
             for batch in self.batches
             for record in decode_records(batch)
             if self.log_start <= record.offset < self.folded
+            and (job.gone is None or record.offset not in job.gone)
         }
         offsets = [found.get(subject, NO_OFFSET) for subject in job.subjects]
         return LastsTold(job.log, job.request, self.folded, job.subjects, offsets)

@@ -125,6 +125,38 @@ def test_L9_each_subject_is_a_register_also_when_leaders_die(tmp_path: Path) -> 
     assert len(files) == len(SUBJECTS) and main([*words, *map(str, files)]) == 0
 
 
+def test_L9_what_was_deleted_is_not_the_last_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        client = cluster.client
+        await client.create_stream(
+            StreamConfig("kv", "kv.*", replication_factor=3, min_insync_replicas=2, removal=True)
+        )
+
+        async def put(subject: str, expected: int) -> int:
+            """The offset; of a refusal, the last one, as -10 less it."""
+            while True:
+                result = await client.publish(
+                    subject, b"x", timeout_ms=10_000, expected_last_subject_offset=expected
+                )
+                if result.outcome == "ok":
+                    return result.offset
+                if result.last_offset is not None:
+                    return -10 - result.last_offset
+
+        assert [await put("kv.a", last) for last in (NO_OFFSET, 0, 1)] == [0, 1, 2]
+        await client.delete("kv", 0, 2)
+        assert [await put("kv.a", last) for last in (2, 1)] == [-11, 3]
+        leader = await cluster.leader("kv")
+        await client.purge_subjects("kv", 0, "kv.a")
+        await cluster.kill(leader)
+        assert [await put("kv.a", last) for last in (3, NO_OFFSET)] == [-10 - NO_OFFSET, 4]
+        await client.delete("kv", 0, 4)
+        assert await put("kv.a", NO_OFFSET) == 5
+
+    with_cluster(tmp_path, 3, story)
+
+
 def test_L9_jetstreams_client_a_batch_and_the_command_line(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         client = cluster.client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog.types import NO_OFFSET, EpochStart, Record
+from liftlog.types import NO_OFFSET, NUMBER_MAX, EpochStart, Record
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.contents import Contents
@@ -66,6 +66,28 @@ def test_a_refusal_names_what_was_the_last_while_it_waited(
 ) -> None:
     found = judge().refused(ExpectedLast(last, b"s.a", since), told, 5)
     assert (problem in found.partition("the last, for ")[2] if problem else not found), found
+
+
+@pytest.mark.parametrize(
+    ("last", "journal", "deleted", "problem"),
+    [
+        (2, 0, {}, "s.a has a record at 3"),
+        (2, 0, {3: 5}, ""),
+        (0, 0, {3: 5}, "s.a has a record at 2"),
+        (0, 0, {3: 5, 2: 7}, ""),
+        (2, 6, {3: 5, 2: 7}, ""),
+        (2, 7, {3: 5, 2: 7}, "2 is deleted by the journal below 7, which it is to heed up to 7"),
+        (2, 0, {3: 5, 2: 5}, "2 is deleted by the journal below 5, which it is to heed up to 5"),
+        (NO_OFFSET, 0, {0: 1, 2: 2, 3: 3}, ""),
+        (NO_OFFSET, 9, {0: 1, 2: 2}, "s.a has a record at 3"),
+    ],
+)
+def test_what_was_deleted_meanwhile_may_have_been_there_or_not(
+    last: int, journal: int, deleted: dict[int, int], problem: str
+) -> None:
+    judging = judge()._replace(deleted=lambda offset: deleted.get(offset, NUMBER_MAX))
+    found = judging.stored(ExpectedLast(last, b"s.a", 0, journal), 4)
+    assert problem in found and bool(found) == bool(problem)
 
 
 @pytest.mark.parametrize(

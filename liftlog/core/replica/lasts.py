@@ -5,6 +5,10 @@ it a leader *notes* the subjects of what it appends. When the index has come to 
 together are its log; what may be cut is in the notes alone, which end with the leadership. The model is
 `expectations`.
 
+Where messages can be deleted (R21) the last record is the last of those that are not gone, by what is
+committed of the journal: nobody is judged before this leader heeds all of that. Of a subject whose noted
+record is gone the notes know no other one; the index does, when it has come past that record.
+
 A message waits here until its subject's last record is known, and others are stored meanwhile. It is refused,
 to be tried again, when that takes too long, or the index cannot be made: nothing is ever guessed.
 
@@ -18,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import JOBS_WAIT, LogState
 from liftlog.messages import AskLasts, LastsTold, SubjectsFolded
 from liftlog.options.wishes import Wishes
@@ -60,8 +65,8 @@ class LastRecords:
     """Of one leadership."""
 
     __slots__ = (
-        *("_answers", "_begin", "_ctx", "_log", "_newer", "_newer_begin", "_older", "_size", "_waiting"),
-        "request",
+        *("_answered_below", "_answers", "_begin", "_ctx", "_least", "_log", "_newer", "_newer_begin"),
+        *("_older", "_removed", "_size", "_waiting", "request"),
     )
 
     def __init__(self, log: LogState) -> None:
@@ -76,8 +81,27 @@ class LastRecords:
         self._waiting: list[AwaitingLast] = []
         self._answers: dict[bytes, int] = {}
         """What the index says, while those are judged who have waited for it."""
+        self._answered_below = 0
+        """It says that of what lies below."""
+        self._least = 0
+        """What it is to have for the question that storage works on."""
+        self._removed: Removed | None = None
         self.request = 0
         """Number of the question that storage works on; 0 = none."""
+
+    def heed(self, removed: Removed) -> None:
+        """The partition has a journal, which says that these are gone."""
+        self._removed = removed
+
+    def _heeds(self) -> bool:
+        """Whether all is known to be gone that was committed to be."""
+        removed, early = self._removed, self._ctx.mutants.last_before_heeded
+        return removed is None or early or self._ctx.decides(("L9.unheeded", removed.heeds_all))
+
+    def _is_gone(self, offset: int) -> bool:
+        if self._removed is None or self._ctx.mutants.last_may_be_removed:
+            return False
+        return (offset, self._log.history.epoch_before(offset + 1)) in self._removed
 
     # -- notes ------------------------------------------------------------------------------------------
 
@@ -98,12 +122,24 @@ class LastRecords:
 
     def last_of(self, subject: bytes) -> int | None:
         """The offset of a subject's last record, NO_OFFSET if it has none; None: that is not known."""
-        last = self._newer.get(subject, self._older.get(subject))
+        if not self._heeds():
+            return None
+        last = self._noted(subject)
         if last is None or self._ctx.mutants.last_of_index_alone:
             last = self._answers.get(subject)
-        if last is not None and last < self._log.log_start:
+        elif last >= self._log.log_start and self._is_gone(last):
+            # There may be an older one.
+            self._ctx.mark("L9.noted-gone")
+            answered = self._answered_below > last or self._ctx.mutants.last_below_gone_unseen
+            last = self._answers.get(subject) if answered else None
+        if last is None:
+            return None
+        if last < self._log.log_start:
             return NO_OFFSET
-        return last
+        return None if self._is_gone(last) else last
+
+    def _noted(self, subject: bytes) -> int | None:
+        return self._newer.get(subject, self._older.get(subject))
 
     def _begin_here(self) -> None:
         self._older, self._newer = {}, {}
@@ -135,20 +171,33 @@ class LastRecords:
     def ask(self) -> None:
         """Have storage asked, or the index go on, if anybody waits for it."""
         log = self._log
-        if not self._waiting or self.request:
+        if not self._waiting or self.request or not self._heeds():
             return
-        if not log.index.has(self._begin):
-            log.index.want(self._begin, self._ctx.ticks_of(KEPT_MS))
+        subjects = list(dict.fromkeys(one.subject for one in self._waiting))[:ASKED_MAX]
+        least = self._needed_for(subjects)
+        if not log.index.has(least):
+            log.index.want(least, self._ctx.ticks_of(KEPT_MS))
             log.touch(JOBS_WAIT)
             if not self._ctx.mutants.last_of_index_behind:
                 return
         request = self._ctx.new_ticket()
         if not self._ctx.reads.begin_fold(log.id, request, lasts=True):
             return
-        self.request = request
-        least = 0 if self._ctx.mutants.last_of_index_behind else self._begin
-        subjects = list(dict.fromkeys(one.subject for one in self._waiting))[:ASKED_MAX]
-        self._ctx.effects.append(AskLasts(log.id, request, least, subjects))
+        self.request, self._least = request, least
+        if self._ctx.mutants.last_of_index_behind:
+            least = 0
+        removed = self._removed if not self._ctx.mutants.last_may_be_removed else None
+        gone = removed.hidden(log.history) if removed is not None else None
+        self._ctx.effects.append(AskLasts(log.id, request, least, subjects, gone))
+
+    def _needed_for(self, subjects: Sequence[bytes]) -> int:
+        """Below which offset the index is to have everything."""
+        least = self._begin
+        if self._removed is not None and not self._ctx.mutants.last_below_gone_unseen:
+            noted = (self._noted(subject) for subject in subjects)
+            gone = (last + 1 for last in noted if last is not None and self._is_gone(last))
+            least = max(least, *gone, 0)
+        return least
 
     def told(self, event: LastsTold) -> JudgeNow:
         """Storage's answer to what was asked: whom to judge now. `judged` is to follow at once."""
@@ -157,17 +206,18 @@ class LastRecords:
         self.request = 0
         if event.error:
             return self._give_up(event.error)
-        if event.folded < self._begin and not self._ctx.mutants.last_of_index_behind:
+        if event.folded < self._least and not self._ctx.mutants.last_of_index_behind:
             self.ask()
             return NOBODY
         self._answers = dict(zip(event.subjects, event.offsets, strict=True))
+        self._answered_below = event.folded
         known = [one for one in self._waiting if one.subject in self._answers]
         self._waiting = [one for one in self._waiting if one.subject not in self._answers]
         return JudgeNow([one.message for one in known], sum(one.size for one in known))
 
     def judged(self) -> None:
         """What the index has said is no longer to be gone by."""
-        self._answers = {}
+        self._answers, self._answered_below = {}, 0
         self.ask()
 
     def behind(self, event: SubjectsFolded) -> None:
@@ -200,6 +250,8 @@ class LastRecords:
         if late:
             self._waiting = [one for one in self._waiting if one.until > self._ctx.ticks]
             text = f"the subject index has come to offset {max(self._log.index.folded, 0)} of {self._begin}"
+            if not self._heeds():
+                text = "this leader does not know yet all that was deleted"
             return JudgeNow([one.message for one in late], sum(one.size for one in late), text)
         if not self._waiting and not self._log.index.kept_ticks:
             self._begin = NOT_NOTING

@@ -480,23 +480,15 @@ class Leader:
         return self.refusing.add(last + 1, refusal, size, self.log.hw)
 
     def _about_us(self, wishes: list[Wishes]) -> list[Wishes]:
-        """L9: refused is who asks about a subject that is not this partition's, and who asks at all where
-        messages may be deleted (R21): such streams have no index of subjects.
-        """
+        """L9: refused is who asks about a subject that is not this partition's."""
         config = self.log.config
-        if config is None or all(wish.expected_last is None for wish in wishes):
+        if config is None or not any(wish.compared for wish in wishes):
             return wishes
         pattern, seen = partition_subject(config.subject, self.log.id.index), []
         for wish in wishes:
-            text, problem = "", foreign_to(pattern, wish.compared) if wish.compared else ""
-            if problem:
+            problem = foreign_to(pattern, wish.compared) if wish.compared else ""
+            if problem and wish.refusal is None:
                 text = f"the subject whose last message is expected is not this partition's: {problem}"
-            elif wish.expected_last is not None and config.has_journal:
-                text = (
-                    f"messages of stream {config.name!r} may be deleted (--removal), and which one is the "
-                    "last of its subject is not kept there: expect an offset of the partition"
-                )
-            if text and wish.refusal is None:
                 wish = wish._replace(refusal=Refusal(ERR_HEADER, text))
             seen.append(wish)
         return seen

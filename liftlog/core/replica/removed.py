@@ -68,6 +68,13 @@ class Removed:
         return self._whole and not self._unsaid and self._data.log_start >= self._silent_below
 
     @property
+    def heeds_all(self) -> bool:
+        """Whether this copy leads, and heeds all that was ever committed of its journal."""
+        log, leading = self._log, self._log.leading
+        inherited = leading is not None and log.hw >= leading.epoch_start
+        return inherited and self.is_known and self.folded >= log.hw
+
+    @property
     def runs(self) -> int:
         """How many runs of offsets are gone."""
         return sum(gone.count_runs() for gone in self._epochs.values())

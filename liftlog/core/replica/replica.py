@@ -120,6 +120,8 @@ class Replica(LogView):
         if self.removed is not None and self.data is not None and self.removed.follow(anew):
             self.data.readers.wake()
             self.data.questions.wake()
+            if self.data.roles is not None:
+                self.data.roles.leader.lasts.ask()
 
     def _supply(self, read: LogRead | None = None) -> None:
         """Of the data: consumers may wait for what is committed now, or for what storage has read."""
@@ -271,7 +273,8 @@ class Replica(LogView):
         self.step_aside()
         self.ctx.mark("R1.lead")
         office = self.data.roles if self.data is not None else None
-        roles = self.roles = leader_roles(log, record, office, self.removed)
+        removed = self.journal.removed if self.journal is not None else self.removed
+        roles = self.roles = leader_roles(log, record, office, removed)
         log.enter(record.epoch, roles.state)
         self.readers.wake()
         roles.leader.begin()

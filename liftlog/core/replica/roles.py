@@ -117,11 +117,16 @@ def hear_folded(
 def leader_roles(
     log: LogState, record: PartitionState, office: LeaderRoles | None, removed: Removed | None
 ) -> LeaderRoles:
-    """`office`: of the data, if this log is the journal, with what that says to be gone."""
+    """`office`: of the data, if this log is the journal. `removed`: what that says to be gone, if there is
+    one.
+    """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
     if office is None or removed is None:
-        return LeaderRoles(state, Leader(log, state), IsrKeeper(log, state), serving, purges)
+        leads = Leader(log, state)
+        if removed is not None:
+            leads.lasts.heed(removed)
+        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges)
     deletions = Deletions(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
     consumers.tell(serving.leo_moved)

@@ -183,6 +183,7 @@ AUDITED_MARKS = (
     "L8.refused",
     "L9.behind",
     "L9.late",
+    "L9.noted-gone",
     "L9.refused",
     "L9.silenced",
     "L9.too-many",

@@ -45,6 +45,7 @@ def removals(draws: Draws) -> Knobs:
         ask_subjects_us=draws.part("questions").choice((200, 500, 1500)) * MILLISECOND,
         journal_bytes=draws.part("journal").choice((0, 1, 1, 300)),
         fold_bytes=draws.part("folds").choice((0, 300, 1000)),
+        expecting_lasts=draws.part("lasts").choice((0.0, 0.5, 0.95)),
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
         consumers=draws.choice((0, 2)),

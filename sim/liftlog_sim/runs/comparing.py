@@ -108,6 +108,8 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
     if not lasts or stream is None or truth.purge_asked or not stream.config.retention.unlimited:
         return
     judge = LastsJudge(truth.contents, 0, stream.config.compact)
+    if stream.config.has_journal:
+        judge = judge._replace(deleted=world.account.deletions(partition).end_of)
     for offset, record in enumerate(truth.contents.committed):
         expected = lasts.get((record.value or b"").rstrip(b".")) if record is not None else None
         problem = judge.stored(expected, offset) if expected is not None else ""

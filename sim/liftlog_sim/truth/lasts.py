@@ -2,38 +2,47 @@
 
 A record that expected one lies behind it: between the two is none of that subject. Who is refused is told of
 a record that is committed, and at some moment while he waited it was the last one. In both, records do not
-count that may be gone: below the log start of some copy, or taken by compaction. StoredAsExpected,
-RefusedTruly.
+count that may be gone: below the log start of some copy, or taken by compaction. Where messages are deleted
+(R21) there is a moment of the journal at which it was so: not before what was committed there when the
+message was sent. StoredAsExpected, RefusedTruly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from liftlog.types import NO_OFFSET
+from liftlog.types import NO_OFFSET, NUMBER_MAX
 from liftlog_sim.truth.contents import Contents
 
 
 class ExpectedLast(NamedTuple):
-    """`last`: NO_OFFSET for none. `since`: how much was committed when it was sent."""
+    """`last`: NO_OFFSET for none. `since`: how much was committed when it was sent; `journal`: of that."""
 
     last: int
     subject: bytes
     since: int
+    journal: int = 0
+
+
+def _never(_: int) -> int:
+    """No record is ever deleted."""
+    return NUMBER_MAX
 
 
 class LastsJudge(NamedTuple):
     """Of one partition. `start`: where the copy begins that does so last. `compact`: whether a copy may lack
-    what compaction takes.
+    what compaction takes. `deleted`: by the journal below which offset the record at an offset is.
     """
 
     contents: Contents
     start: int
     compact: bool
+    deleted: Callable[[int], int] = _never
 
     def stored(self, expected: ExpectedLast, offset: int) -> str:
         """What is wrong with a record that lies there; empty if nothing is."""
-        problem = self._problem(expected.last, expected.subject, offset)
+        problem = self._problem(expected.last, expected, offset)
         return f", and expected {_named(expected)} to be the last: {problem}" if problem else ""
 
     def refused(self, expected: ExpectedLast, told: int, hw: int) -> str:
@@ -43,19 +52,26 @@ class LastsJudge(NamedTuple):
             return f"{what}; committed is no more than {hw}"
         if told == expected.last:
             return f"{what}, the very same"
-        problem = self._problem(told, expected.subject, max(expected.since, told + 1))
+        problem = self._problem(told, expected, max(expected.since, told + 1))
         return f"{what}: {problem}" if problem else ""
 
-    def _problem(self, last: int, subject: bytes, below: int) -> str:
-        """Why that cannot be the last of a subject among the committed records below an offset."""
+    def _problem(self, last: int, expected: ExpectedLast, below: int) -> str:
+        """Why that cannot have been the last of the subject among the committed records below an offset."""
+        subject, journal = expected.subject, expected.journal
         for offset in range(below - 1, -1, -1):
             record = self.contents.committed[offset]
             if record is None or record.subject != subject:
                 continue
+            deleted = self.deleted(offset)
             if offset == last:
-                return ""
-            if offset >= self.start and not (self.compact and self.contents.may_be_missing(offset)):
+                gone = f"{offset} is deleted by the journal below {deleted}"
+                return f"{gone}, which it is to heed up to {journal}" if deleted <= journal else ""
+            if offset < self.start or (self.compact and self.contents.may_be_missing(offset)):
+                continue
+            if deleted == NUMBER_MAX:
                 return f"{subject.decode()} has a record at {offset}"
+            # It was gone by then, so that this moment of the journal is no earlier.
+            journal = max(journal, deleted)
         return "" if last == NO_OFFSET else f"{subject.decode()} has no record there"
 
 

@@ -16,7 +16,7 @@ from liftlog.core.replica.entries import Named, RemovedRuns, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
-from liftlog.types import Batch, PartitionId
+from liftlog.types import NUMBER_MAX, Batch, PartitionId
 from liftlog_sim.truth.asked import AskedDeletions, left_of
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 
@@ -60,6 +60,10 @@ class DeletionTruth:
             else:
                 self.restated = max(self.restated, entry.begin)
         return self._named
+
+    def end_of(self, offset: int) -> int:
+        """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
+        return self.named().get((offset, epoch_at(self.data.history, offset)), NUMBER_MAX)
 
     def _take(self, entry: RemovedRuns, end: int) -> None:
         """An entry is committed. NothingElseGone."""

@@ -42,7 +42,8 @@ class Rivalry:
         last = known.get((target.partition, compared), NO_OFFSET)
         last = max(NO_OFFSET, last + draws.part("wrong").choice((0, 0, 0, 0, 0, 0, 0, -1, 1)))
         hw = self._account.truth(target.partition).hw
-        self._shared.lasts[value] = ExpectedLast(last, compared, hw)
+        journal = self._account.truth(target.partition.journal).hw if target.config.has_journal else 0
+        self._shared.lasts[value] = ExpectedLast(last, compared, hw, journal)
         lines = [b"Nats-Expected-Last-Subject-Sequence: %d" % (last + 1)]
         if not another and draws.part("ours").random() < 0.5:
             shown = b"none" if last == NO_OFFSET else b"%d" % last
@@ -92,4 +93,7 @@ class Rivalry:
         account = self._account
         target = next(target for target in self._shared.targets if target.partition == partition)
         contents, start = account.truth(partition).contents, account.furthest_start(partition)
-        return LastsJudge(contents, start, target.config.compact)
+        judge = LastsJudge(contents, start, target.config.compact)
+        if target.config.has_journal:
+            return judge._replace(deleted=account.deletions(partition).end_of)
+        return judge

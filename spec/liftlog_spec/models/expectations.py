@@ -12,6 +12,9 @@ partition were a register for each subject. So what a leader compares with, and 
 - Of what is committed each copy has an *index* of last records by subject, which follows behind. A leader
   notes what it appends itself from some moment on, and compares when the index has come to that moment: both
   together are its log. Before, nobody is answered. What may be cut never gets into the index.
+- Where records can be *removed*, by entries of a second log, the last one is the last of those that are left,
+  by what is committed of that log: a leader compares when it heeds all of it. Notes know the last record of a
+  subject alone: when that is removed the index says which one is left, once it has come past the record.
 
 What is modelled. Publishers that ask once each; copies with truncation, several leaders at once, their
 indexes and what they note. Expecting nothing of a subject is expecting that it has no message: 0. The last
@@ -19,13 +22,19 @@ offset of the whole log is the same with one subject, and needs no index.
 
 What is abstracted. *Replication* as in `partition_log`: who leads and is in sync is decided in one step. *The
 fence* of N2: a refusal is given while its leader is the newest. A message is answered by the leader that took
-it, or never. *Removals*, which change what is the last of a subject: the model `removal`.
+it, or never. *The second log*: an entry is written by a leader in office, of what is committed, and is
+committed in one step, or lost with its leader; each copy heeds what is committed, one entry after the other.
+What removals do to readers: the model `removal`.
 
     compared-with-committed   the leader looks at what it knows to be committed, and not at its own log
     refused-at-once           a refusal does not wait for what it rests on
     refused-by-deposed        a leader that was replaced refuses by what it still has
     index-of-uncommitted      the index takes in what is not committed, and keeps what is cut
     index-behind              a leader compares before the index has come to where its notes begin
+    removed-is-last           the last record counts though it is removed
+    removed-by-uncommitted    a leader compares with what it has written that is removed, and is not committed
+    removals-not-heeded       a leader compares before it heeds all that is committed to be removed
+    index-behind-removed      the noted record is removed; the index is asked before it has come past it
 """
 
 # mypy: ignore-errors
@@ -45,10 +54,15 @@ class Expectations(PartitionLog):
         "refused-by-deposed",
         "index-of-uncommitted",
         "index-behind",
+        "removed-is-last",
+        "removed-by-uncommitted",
+        "removals-not-heeded",
+        "index-behind-removed",
     )
     Records = Constant(2)
     Subjects = Constant(1)
     Publishers = Constant(3)
+    Removals = Constant(0)
 
     Replica, Place, Offset, Epoch = (
         PartitionLog.Replica,
@@ -61,12 +75,18 @@ class Expectations(PartitionLog):
     Publisher = Sort(Publishers)
     Entry = Record(epoch=Epoch, subject=Subject, publisher=Publisher)
     Log = Seq(Entry, Records)
-    Wish = Record(subject=Subject, expected=Offset, since=Offset)
+    Moment = Range(0, Removals)
+    """How many removals are committed."""
+    Wish = Record(subject=Subject, expected=Offset, since=Offset, moment=Moment)
     """What is expected to be the last record of the subject; how much was committed when it was asked for."""
     Judgement = Record(stored=Range(0, 1), by=Replica, epoch=Epoch, rests=Offset)
     """`rests`: on which record it rests; the message's own if it is stored."""
+    Answered = Record(committed=Offset, removed=Moment)
+    """How much was, of either log, when the answer was given."""
     Notes = Record(epoch=Epoch, begin=Offset)
     """A leader of this epoch notes what it appends from there on."""
+    Written = Record(epoch=Epoch, record=Offset)
+    """A leader of this epoch has written that this record is removed."""
 
     # Each copy, the last record of each subject among the first ones of it, and how many these are.
     log = Var(Fn(Replica, Log))
@@ -74,29 +94,60 @@ class Expectations(PartitionLog):
     folded = Var(Fn(Replica, Offset))
     notes = Var(Fn(Replica, Option(Notes)))
 
+    # Which records are removed, in this order; how many of these entries a copy heeds, and which one it has
+    # written as a leader.
+    removed = Var(Seq(Written, Removals))
+    heeds = Var(Fn(Replica, Moment))
+    writes = Var(Fn(Replica, Option(Written)))
+
     # Publishers, and what was ever committed. An answer says how much that was when it was given.
     wish = Var(Fn(Publisher, Option(Wish)))
     judged = Var(Fn(Publisher, Option(Judgement)))
-    answered = Var(Fn(Publisher, Option(Offset)))
+    answered = Var(Fn(Publisher, Option(Answered)))
     committed = Var(Log)
 
     # -- words ---------------------------------------------------------------------------------------------
 
-    def last(s, log, end, subject, begin=0):
-        """The last record of a subject among the first `end` of a log, but for those below `begin`."""
+    def is_removed(s, record, entries):
+        """By the first ones of the second log."""
+        return Exists(indexes(s.removed), lambda i: And(i < entries, s.removed[i].record == record))
+
+    def last(s, log, end, subject, entries=0, begin=0):
+        """The last record of a subject among the first `end` of a log, but for those below `begin`, and for
+        those that so many entries remove.
+        """
 
         def here(i):
-            within = And(i < size(log), And(i < end, i >= begin))
+            within = And(i < size(log), And(i < end, i >= begin), ~s.is_removed(i + 1, entries))
             return If(within, If(log[i].subject == subject, i + 1, 0), 0)
 
         return greatest(s.Place, here)
+
+    @definition
+    def HeedsAll(s, r: Replica):
+        """A leader heeds what was committed when it was elected, and since."""
+        return count(indexes(s.removed), lambda i: s.removed[i].epoch <= s.epoch[r]) == s.heeds[r]
+
+    def left(s, lead, subject, record):
+        """The last record that is left, where the index or the notes have this one."""
+        entries = s.heeds[lead]
+        folded = s.last(s.log[lead], s.folded[lead], subject, entries)
+        gone = s.is_removed(record, entries)
+        if s.variant == "removed-by-uncommitted":
+            written = s.writes[lead]
+            mine = And(is_some(written), get(written).epoch == s.epoch[lead])
+            gone = Or(gone, And(mine, get(written).record == record))
+        if s.variant != "index-behind-removed":
+            when(Or(~gone, record <= s.folded[lead]))
+        return If(gone, If(folded == record, 0, folded), record)
 
     # -- publishers and their leader -----------------------------------------------------------------------
 
     @action
     def Ask(s, p: Publisher, subject: Subject, expected: Offset):
         when(is_none(s.wish[p]))
-        s.wish[p] = record(s.Wish, subject=subject, expected=expected, since=size(s.committed))
+        since, moment = size(s.committed), size(s.removed)
+        s.wish[p] = record(s.Wish, subject=subject, expected=expected, since=since, moment=moment)
 
     @action
     def Note(s, lead: Replica):
@@ -123,7 +174,11 @@ class Expectations(PartitionLog):
             when(get(notes).begin <= s.folded[lead])
         last = s.index[lead][wish.subject]
         if s.variant != "compared-with-committed":
-            last = maximum(last, s.last(s.log[lead], end, wish.subject, get(notes).begin))
+            last = maximum(last, s.last(s.log[lead], end, wish.subject, begin=get(notes).begin))
+        if s.variant != "removed-is-last":
+            if s.variant != "removals-not-heeded":
+                when(s.HeedsAll(lead))
+            last = s.left(lead, wish.subject, last)
         fits = last == wish.expected
         entry = record(s.Entry, epoch=s.epoch[lead], subject=wish.subject, publisher=p)
         s.log[lead] = If(fits, append(s.log[lead], entry), s.log[lead])
@@ -147,7 +202,33 @@ class Expectations(PartitionLog):
             when(judged.rests <= s.hw[judged.by])
         if s.variant != "refused-by-deposed":
             when(Or(judged.stored == 1, judged.epoch == s.newest))
-        s.answered[p] = size(s.committed)
+        s.answered[p] = record(s.Answered, committed=size(s.committed), removed=size(s.removed))
+
+    # -- removals ------------------------------------------------------------------------------------------
+
+    @action
+    def Write(s, lead: Replica, place: Place):
+        """An entry of the second log: a committed record, by who heeds all that was removed before."""
+        written = s.writes[lead]
+        when(s.Leads(lead), place < s.hw[lead], size(s.removed) < s.Removals)
+        when(s.HeedsAll(lead), ~s.is_removed(place + 1, s.heeds[lead]))
+        when(Or(is_none(written), get(written).epoch < s.epoch[lead]))
+        s.writes[lead] = record(s.Written, epoch=s.epoch[lead], record=place + 1)
+
+    @action
+    def Remove(s, lead: Replica):
+        """The entry is committed."""
+        written = s.writes[lead]
+        when(s.TrulyLeads(lead), is_some(written), get(written).epoch == s.epoch[lead])
+        when(size(s.removed) < s.Removals)
+        s.removed = append(s.removed, get(written))
+        s.writes[lead] = None
+
+    @action
+    def Heed(s, r: Replica):
+        place = s.heeds[r]
+        when(place < size(s.removed), s.removed[place].epoch <= s.epoch[r])
+        s.heeds[r] = s.heeds[r] + 1
 
     # -- copying and committing ----------------------------------------------------------------------------
 
@@ -168,7 +249,12 @@ class Expectations(PartitionLog):
         def fits(i):
             entry = s.committed[i]
             wish = s.wish[entry.publisher]
-            return And(is_some(wish), get(wish).expected == s.last(s.committed, i, entry.subject))
+            moments = numbers(get(wish).moment, size(s.removed) + 1)
+
+            def follows(j):
+                return s.last(s.committed, i, entry.subject, j) == get(wish).expected
+
+            return And(is_some(wish), Exists(moments, follows))
 
         return Forall(indexes(s.committed), fits)
 
@@ -178,8 +264,14 @@ class Expectations(PartitionLog):
 
         def truly(p):
             wish, judged = get(s.wish[p]), get(s.judged[p])
-            moments = numbers(wish.since, get(s.answered[p]) + 1)
-            seen = Exists(moments, lambda k: s.last(s.committed, k, wish.subject) != wish.expected)
+            told = get(s.answered[p])
+            lengths = numbers(wish.since, told.committed + 1)
+            moments = numbers(wish.moment, told.removed + 1)
+
+            def other(k, j):
+                return s.last(s.committed, k, wish.subject, j) != wish.expected
+
+            seen = Exists(lengths, moments, other)
             return Or(judged.stored == 1, seen)
 
         return Forall(s.Publisher, lambda p: Or(is_none(s.answered[p]), truly(p)))
