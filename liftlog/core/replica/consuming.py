@@ -494,8 +494,9 @@ class ConsumersLead:
             self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
         if again and not counts:
-            self._ctx.mark("K7.written-off")
-            self._done(flight, [start], GONE)
+            if start in flight.lapsed:  # Else somebody said that it is in work, or done, during the read.
+                self._ctx.mark("K7.written-off")
+                self._done(flight, [start], GONE)
             return True
         if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
             flight.skip(end)
