@@ -614,3 +614,34 @@ def test_messages_that_are_not_in_memory_are_read_from_disk() -> None:
     leader = world.leader(partition)
     world.replica(leader, partition).log.cache.clear()
     assert sorted(given_to(pull(world, partition, number, wait_ms=2000))) == [0, 1, 2]
+
+
+def test_k6_what_is_said_to_be_in_work_while_it_is_read_from_disk_is_not_written_off() -> None:
+    world, partition = ready(1)
+    number = made(world, partition)
+    pull(world, partition, number)
+    settle(world, partition, number, "nak", 0)
+    leader = world.leader(partition)
+    world.replica(leader, partition).log.cache.clear()
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=1000))
+    world.ask(leader, SettleRequest(partition, number, "progress", [(0, 1)]))
+    assert world.run_until(lambda: waits in world.replies)
+    assert info(world, partition).ack_pending == 1
+    settle(world, partition, number, "nak", 0)
+    assert given_to(pull(world, partition, number, wait_ms=2000)) == {0: (b"0", 2)}
+
+
+def test_k7_a_leader_that_has_yet_to_fold_what_is_committed_delivers_nothing() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    leader = world.leader(partition)
+    journal = journal_of(world, partition)
+    asks(world, partition, DeleteMessageRequest(partition, 1))
+    journal.removed.folded -= 1
+    waits = world.ask(leader, PullRequest(partition, number, wait_ms=2000))
+    world.run(0.01)
+    assert waits not in world.replies
+    assert world.nodes[leader].marks["K7.folded"] == 1
+    journal.removed.folded += 1
+    assert world.run_until(lambda: waits in world.replies)
+    assert given_to(world.replies[waits]) == {0: (b"0", 1)}

@@ -221,3 +221,58 @@ def test_once_healed_each_leader_tells_of_its_consumers_exactly() -> None:
     result = run_seed(RunOptions(seed=1, profile="consumers", duration_s=20))
     assert result.good, result.finding
     assert result.counters["consumers created"] > 0 and result.checks["PendingExact"] > 0
+
+
+def test_what_a_consumer_has_yet_to_give_is_left_until_it_is_done_gone_or_unwanted() -> None:
+    """K6, end to end."""
+    world = Told()
+    number = world.begun()
+    assert world.truth.left(number) == [0, 1, 2]
+    world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
+    world.truth.says(number, [0])
+    world.wrote(Done(number, "acked", [(0, 1)]))
+    assert world.truth.left(number) == [1, 2]
+    world.start = 2
+    assert world.truth.left(number) == [2]
+    world.wrote(ConsumerDeleted(number))
+    assert world.truth.left(number) == []
+
+
+def test_a_message_that_was_passed_and_is_neither_pending_nor_done_is_found() -> None:
+    """K6: by an entry that says so, and end to end where a state has forgotten it."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
+    assert world.truth.left(number) == [0, 1, 2]
+    del world.truth.consumers[number].pending[1]
+    with violated("NoneSkipped"):
+        world.truth.left(number)
+
+
+@pytest.mark.parametrize(
+    ("config", "latest"),
+    [(CONFIG, 0), (ConsumerConfig(deliver="offset", offset=2), 2), (ConsumerConfig(deliver="new"), 3)],
+)
+def test_a_consumer_that_begins_behind_where_it_is_to_begin_is_found(
+    config: ConsumerConfig, latest: int
+) -> None:
+    """K6."""
+    for start in range(latest + 1):
+        world = Told()
+        world.wrote(Created("work", config, start, []))
+        assert world.truth.known()
+    world = Told()
+    world.wrote(Created("work", config, latest + 1, []))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_what_a_filter_leaves_out_may_be_passed_without_a_word() -> None:
+    """PendingExact: a leader is ahead of what is written there, and of nothing else."""
+    world = Told()
+    config = ConsumerConfig(filter="other")
+    number = world.wrote(Created("work", config, 0, []))
+    world.truth.exact(ConsumerInfo("work", number, config, 3, 3, 0, -1), 0)
+    plain = world.wrote(Created("plain", CONFIG, 0, []))
+    with violated("PendingExact"):
+        world.truth.exact(ConsumerInfo("plain", plain, CONFIG, 3, 3, 0, 0), 0)

@@ -182,6 +182,10 @@ class ConsumersLead:
         may = not self._office.no_promise
         return may and self._is_inherited() and self._is_folded() and self._caught_up()
 
+    def _heeds(self) -> bool:
+        """K7: whether all is folded of what is committed: somebody may have been told of a deletion by it."""
+        return self._ctx.decides(("K7.folded", self._removed.folded >= self._log.hw))
+
     def _refusal(self) -> ErrorReply | None:
         """Why this leader does not serve, or not yet."""
         ctx = self._ctx
@@ -412,7 +416,7 @@ class ConsumersLead:
         pull = WaitingPull(client, request, until)
         flight.pulls.append(pull)
         self._serve(flight)
-        if not request.wait_ms and pull in flight.pulls and not flight.reading:
+        if not request.wait_ms and pull in flight.pulls and not flight.reading and self._heeds():
             flight.pulls.remove(pull)
             self._reply(client, self._nothing(request))
 
@@ -421,7 +425,7 @@ class ConsumersLead:
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
-        if flight.consumer.number in self._dropping:
+        if flight.consumer.number in self._dropping or not self._heeds():
             return
         while flight.pulls and not flight.reading and self._carried < CARRIED_MAX:
             self._take_lapsed(flight)
@@ -454,9 +458,9 @@ class ConsumersLead:
                     for pull in flight.pulls:
                         self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
                     flight.pulls.clear()
-                elif not batches or not flight.pulls or number in self._dropping or not self._serves():
+                elif not batches or not flight.pulls or number in self._dropping:
                     break
-                elif self._deliver(flight, start, batches):
+                elif self._serves() and self._heeds() and self._deliver(flight, start, batches):
                     self._serve(flight)
                 break
         self._flush()
@@ -494,8 +498,9 @@ class ConsumersLead:
             self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
         if again and not counts:
-            self._ctx.mark("K7.written-off")
-            self._done(flight, [start], GONE)
+            if start in flight.lapsed:  # Else somebody said that it is in work, or done, during the read.
+                self._ctx.mark("K7.written-off")
+                self._done(flight, [start], GONE)
             return True
         if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
             flight.skip(end)

@@ -6,7 +6,7 @@ import msgspec
 
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, small_stream, storing
 
 
@@ -57,12 +57,17 @@ def removals(draws: Draws) -> Knobs:
 
 
 def consumers(draws: Draws) -> Knobs:
-    """The same worlds with durable consumers, and fewer messages that are deleted (K1 to K7)."""
+    """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
+    (K1 to K7).
+    """
     return msgspec.structs.replace(
         removals(draws),
         delete_share=draws.choice((0.0, 0.3)),
         admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
         consumers=draws.choice((3, 5)),
-        consume_interval_us=draws.choice((200, 400)) * MILLISECOND,
+        consume_interval_us=draws.choice((100, 200, 400)) * MILLISECOND,
+        fault_interval_us=draws.choice((1500, 3000, 6000)) * MILLISECOND,
+        publish_interval_us=draws.choice((500, 1000)) * MILLISECOND,
+        duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
     )

@@ -31,6 +31,8 @@ from liftlog_sim.world import World
 
 HEAL_LIMIT_US = 90 * SECOND
 HEAL_STEP_US = 500 * MILLISECOND
+EMPTY_LIMIT_US = 60 * SECOND
+"""Within so much simulated time a healed world has nothing left that a consumer has to be given."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +114,7 @@ def phases(world: World) -> Iterator[int]:
     yield world.knobs.duration_us
     judge_sickness(world)
     yield from heal(world)
+    yield from empty(world)
     compare_copies(world)
     for look in world.endings:
         look()
@@ -188,6 +191,18 @@ def heal(world: World) -> Iterator[int]:
         "DamageRepaired" if left else "Convergence",
         f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
     )
+
+
+def empty(world: World) -> Iterator[int]:
+    """Have all consumers given what there is (K6). Raises Violation(Convergence)."""
+    emptying = world.workload.emptying
+    emptying.start()
+    end_us = world.kernel.now_us + EMPTY_LIMIT_US
+    while problem := emptying.left() or unhealed(world):
+        if world.kernel.now_us >= end_us:
+            text = f"{EMPTY_LIMIT_US // SECOND} s after the cluster was whole: {problem}"
+            raise Violation("Convergence", text)
+        yield world.kernel.now_us + HEAL_STEP_US
 
 
 def damaged(world: World) -> str:

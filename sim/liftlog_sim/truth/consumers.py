@@ -8,7 +8,8 @@
                        once without a record, by the leader of the epoch that wrote it
     NoneSkipped        a consumer's position passes no message that is not delivered by the same entry, but
                        those that were deleted or lie below a log start; and a message is done when somebody
-                       has said so, when it is gone, or was delivered as often as it may be
+                       has said so, when it is gone, or was delivered as often as it may be; a consumer
+                       begins where it is to begin, and when a world has healed each is emptied
     OfThisIncarnation  answers are about the consumer with the number that was asked for, which was created,
                        and not said to be deleted before, but by who may not know
     PendingExact       where nothing is on its way, a leader tells of a consumer what the journal says
@@ -31,7 +32,15 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, parse_batch
-from liftlog.messages import ConsumerInfo, ConsumersReply, PullReply, offsets_of
+from liftlog.messages import (
+    DELIVER_ALL,
+    DELIVER_FROM,
+    DELIVER_NEW,
+    ConsumerInfo,
+    ConsumersReply,
+    PullReply,
+    offsets_of,
+)
 from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
@@ -134,6 +143,7 @@ class ConsumerTruth:
         if isinstance(entry, Created):
             if all(one.deleted or one.created.name != entry.name for one in self.consumers.values()):
                 self.consumers[end] = TrueConsumer(end, entry)
+                self._begins(self.consumers[end])
             return
         assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
@@ -151,6 +161,19 @@ class ConsumerTruth:
                 consumer.deleted = end
         consumer.standing = consumer.stands()
 
+    def _begins(self, consumer: TrueConsumer) -> None:
+        """NoneSkipped: not behind where it is to begin."""
+        self._checks("NoneSkipped")
+        config = consumer.created.config
+        latest = {
+            DELIVER_ALL: self._log_start(),
+            DELIVER_FROM: max(config.offset, self._log_start()),
+            DELIVER_NEW: self._data.hw,
+        }
+        if consumer.created.start > latest.get(config.deliver, self._data.hw):
+            text = f"it is to begin with {config.deliver!r}, {config.offset}, and begins at"
+            raise self._violation("NoneSkipped", consumer, f"{text} {consumer.created.start}")
+
     def _delivered(self, consumer: TrueConsumer, entry: Delivered, end: int) -> None:
         """NoneSkipped, AckStays, DeliveriesBounded of what is recorded."""
         counts = {
@@ -165,17 +188,22 @@ class ConsumerTruth:
                 before = consumer.pending.get(offset, 0)
                 text = f"offset {offset} is recorded as delivered {count} times, and before that {before}"
                 raise self._violation("DeliveriesBounded", consumer, text)
-        start = self._log_start()
-        for offset in range(max(start, consumer.position), entry.end):
-            if offset not in counts and not (self._is_deleted(offset) or self._is_unwanted(consumer, offset)):
+        for offset in range(consumer.position, entry.end):
+            if offset not in counts and not self._is_over(consumer, offset):
                 text = f"passes offset {offset}, which is there and was not delivered"
                 raise self._violation("NoneSkipped", consumer, f"the entry at {end} {text}")
         consumer.pending.update(counts)
         consumer.position = max(consumer.position, entry.end)
 
+    def _is_over(self, consumer: TrueConsumer, offset: int) -> bool:
+        """Whether nobody is to get it: it is gone, or not wanted."""
+        gone = offset < self._log_start() or self._is_deleted(offset)
+        return gone or self._is_unwanted(consumer, offset)
+
     def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
         """The consumer's filter leaves it out."""
-        wanted, record = consumer.created.config.filter, self._data.contents.committed[offset]
+        wanted, committed = consumer.created.config.filter, self._data.contents.committed
+        record = committed[offset] if offset < len(committed) else None
         return bool(wanted) and (record is None or not matches(wanted, record.subject.decode()))
 
     def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
@@ -337,6 +365,21 @@ class ConsumerTruth:
             text = f"offset {offset} is delivered, which somebody knew to be deleted when it was asked for"
             raise self._violation("DeletedStaysDeleted", consumer, text)
 
+    def left(self, number: int) -> list[int]:
+        """What is committed, and neither done nor over for this consumer. NoneSkipped."""
+        consumer = self._of(number)
+        if consumer.deleted:
+            return []
+        self._checks("NoneSkipped")
+        first = max(consumer.created.start, self._log_start())
+        open = [offset for offset in range(first, self._data.hw) if offset not in consumer.done]
+        left = [offset for offset in open if not self._is_over(consumer, offset)]
+        for offset in left:
+            if offset < consumer.position and offset not in consumer.pending:
+                text = f"offset {offset} lies below position {consumer.position}, and is neither pending nor"
+                raise self._violation("NoneSkipped", consumer, f"{text} done, and it is there")
+        return left
+
     def exact(self, info: ConsumerInfo, log_start: int) -> None:
         """What a leader says of a consumer, with nothing on its way. `log_start`: its own. PendingExact."""
         self._checks("PendingExact")
@@ -344,7 +387,10 @@ class ConsumerTruth:
         waiting = [
             offset for offset in consumer.pending if offset >= log_start and not self._is_deleted(offset)
         ]
-        meant = consumer.position, min(waiting, default=consumer.position), len(waiting)
+        position = consumer.position
+        while position < info.position and self._is_over(consumer, position):
+            position += 1  # What no filter lets through is passed, and that is not always written.
+        meant = position, min(waiting, default=position), len(waiting)
         if (said := (info.position, info.floor, info.ack_pending)) != meant:
             text = f"its position, floor and pending messages are said to be {said}; they are {meant}"
             raise self._violation("PendingExact", consumer, text)

@@ -2,13 +2,18 @@
 
 Several share a consumer. Of what one was given it acks most, soon, late or never, gives some up, wants some
 again; what is not answered in time is said once more, to another node. Consumers are deleted and created
-again under their names, and who is late then speaks of one that is no more.
+again under their names; who is late then speaks of one that is no more, and some do so for ever.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.messages import (
     ACK,
+    DELIVER_FROM,
+    DELIVER_NEW,
+    ERR_NOT_FOUND,
     NAK,
     PROGRESS,
     TERM,
@@ -19,6 +24,7 @@ from liftlog.messages import (
     CreateConsumerRequest,
     DeleteConsumerRequest,
     DoneReply,
+    ErrorReply,
     PullReply,
     PullRequest,
     SettledReply,
@@ -28,17 +34,22 @@ from liftlog.messages import (
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.inspecting import QuietQuestion
-from liftlog_sim.workload.targets import Target
+from liftlog_sim.workload.targets import WORDS, Target
 
 CONFIGS = {
     "work-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, max_ack_pending=12),
     "work-1": ConsumerConfig(ack_wait_ms=4000, max_deliver=0, max_ack_pending=40),
-    "work-2": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=5, deliver="new"),
+    "work-2": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=5, deliver=DELIVER_NEW),
+    "some-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=3, max_ack_pending=20),
+    "some-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=8, deliver=DELIVER_FROM, offset=7),
 }
-"""What the consumer of each name is created with."""
+"""What the consumer of each name is created with; those called so have a filter beside."""
+FILTERED = {"some-0": WORDS[0], "some-1": WORDS[1]}
+"""The word of the subjects that the filter lets through, where they have one."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
 """So often an ack without an answer is sent again."""
@@ -47,14 +58,34 @@ SOON_US, LATE_US = 800 * MILLISECOND, 12 * SECOND
 LATE_SHARE = 0.12
 AGAIN_SHARE = 0.1
 """How often somebody has not heard the answer."""
+MORE_SHARE, MORE_MAX, MORE_US = 0.6, 4, 100 * MILLISECOND
+"""How often who was given something asks for more at once, up to so often, within this time."""
+STUBBORN_SHARE = 0.05
+"""How often somebody speaks of a consumer that is no more, and goes on so when told that it is none."""
 LEADER_SHARE = 0.9
 """How often the one is asked who was last seen to lead."""
+
+
+def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
+    """(epoch, node) of who was last seen to lead a partition; None: nobody."""
+    leaders = account.truth(target.partition).leaders
+    if not leaders:
+        return None
+    epoch, (node, *_) = next(reversed(leaders.items()))
+    return epoch, node
+
+
+def config_of(target: Target, name: str) -> ConsumerConfig:
+    """What the consumer of this name is created with there."""
+    word = FILTERED.get(name)
+    filter = target.subject_with(word).decode() if word is not None else ""
+    return msgspec.structs.replace(CONFIGS[name], filter=filter)
 
 
 class ConsumingClient:
     """One of them. What it knows of consumers is what it was told itself."""
 
-    __slots__ = ("_account", "_cluster", "_numbers", "_shared", "_turns", "kernel")
+    __slots__ = ("_account", "_cluster", "_former", "_numbers", "_shared", "_turns", "kernel")
 
     def __init__(self, shared: Clientele, number: int) -> None:
         self._shared = shared
@@ -64,6 +95,8 @@ class ConsumingClient:
         cluster = shared.cluster
         self._turns = cluster.chances.turns(f"consumer/{number}", cluster.knobs.consume_interval_us)
         self._numbers: dict[tuple[Target, str], int] = {}
+        self._former: dict[tuple[Target, str], int] = {}
+        """Of those that are no more."""
 
     @property
     def stopping(self) -> bool:
@@ -84,22 +117,25 @@ class ConsumingClient:
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
-        if not number or chance < 0.05:
+        former = self._former.get((target, name), 0)
+        if former and chance > 1 - STUBBORN_SHARE:
+            self._pull(target, former, turn.name, turn.draws, MORE_MAX)
+        elif not number or chance < 0.03:
             self._create(target, name, turn)
-        elif chance < 0.09:
+        elif chance < 0.04:
             self._delete(target, name, turn)
-        elif chance < 0.16:
+        elif chance < 0.1:
             self._inspect(target, name, turn)
         else:
-            self._pull(target, number, turn)
+            self._pull(target, number, turn.name, turn.draws, 0)
 
     def ask(
         self, name: str, target: Target, request: ClientMessage, draws: Draws, on_reply: OnReply
     ) -> None:
         """Mostly of who was last seen to lead."""
-        truth, node = self._account.truth(target.partition), self._shared.any_node(draws)
-        if truth.leaders and draws.random() < LEADER_SHARE:
-            node = next(reversed(truth.leaders.values()))[0]
+        node, leading = self._shared.any_node(draws), leading_of(self._account, target)
+        if leading is not None and draws.random() < LEADER_SHARE:
+            node = leading[1]
         self._account.count("requests about consumers")
 
         def answered(reply: object) -> None:
@@ -120,7 +156,7 @@ class ConsumingClient:
                 self._numbers[target, name] = reply.consumers[0].number
 
         ended = truth.ended()
-        request = CreateConsumerRequest(target.partition, name, CONFIGS[name])
+        request = CreateConsumerRequest(target.partition, name, config_of(target, name))
         self.ask(turn.name, target, request, turn.draws, answered)
 
     def _delete(self, target: Target, name: str, turn: Turn) -> None:
@@ -140,8 +176,8 @@ class ConsumingClient:
         request = ConsumersRequest(target.partition, name)
         self.ask(turn.name, target, request, turn.draws, question.exact)
 
-    def _pull(self, target: Target, number: int, turn: Turn) -> None:
-        draws = turn.draws
+    def _pull(self, target: Target, number: int, name: str, draws: Draws, had: int) -> None:
+        """`had`: how often something was given in a row before."""
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
         ended = truth.ended()
@@ -150,11 +186,28 @@ class ConsumingClient:
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
                 truth.pulled(number, reply, ended, told)
-                self._given(turn.name, target, reply, draws.part("given"))
+                self._given(name, target, reply, draws.part("given"))
+                more = draws.part("more")
+                if had < MORE_MAX and more.random() < MORE_SHARE and not self._shared.stopping:
+                    asked = target, number, f"{name}/more", more.part("pull"), had + 1
+                    self.kernel.after(more.randrange(MORE_US), self._pull_more, asked)
+            elif isinstance(reply, ErrorReply) and reply.code == ERR_NOT_FOUND:
+                self._is_no_more(target, number, draws.part("no more"))
 
         wait_ms = draws.choice((0, 200, 1000))
-        request = PullRequest(target.partition, number, 1 + draws.randrange(6), 1 << 20, wait_ms)
-        self.ask(turn.name, target, request, draws, answered)
+        request = PullRequest(target.partition, number, 1 + draws.randrange(8), 1 << 20, wait_ms)
+        self.ask(name, target, request, draws, answered)
+
+    def _pull_more(self, asked: tuple[Target, int, str, Draws, int], second: object) -> None:
+        if not self._shared.stopping:
+            self._pull(*asked)
+
+    def _is_no_more(self, target: Target, number: int, draws: Draws) -> None:
+        """Somebody says so. Most give that number up."""
+        for key, known in self._numbers.items():
+            if key[0] is target and known == number and draws.random() >= STUBBORN_SHARE:
+                self._former[key] = number
+                self._numbers[key] = 0
 
     def _given(self, name: str, target: Target, reply: PullReply, draws: Draws) -> None:
         """What becomes of these is said some time, of each run at once."""

@@ -34,6 +34,7 @@ from liftlog_sim.workload.admin import EXTRA_STREAMS, Admin
 from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.consumed import Emptying
 from liftlog_sim.workload.consuming import ConsumingClient
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
@@ -79,6 +80,7 @@ class Workload:
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker = SubjectAsker(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
+        self.emptying = Emptying(shared)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""

@@ -1,0 +1,95 @@
+"""Somebody who empties all consumers when a world has healed: what is left is delivered, and acked (K6).
+
+Until here clients went away in the midst of their work. Now each consumer that is there is pulled, and acked,
+until every message that its filter matches is done, or gone. A message that a consumer has passed, and
+that is neither pending nor done, is one that nobody will ever be given: NoneSkipped, end to end.
+"""
+
+from __future__ import annotations
+
+from liftlog.messages import ACK, ClientMessage, PullReply, PullRequest, SettledReply, SettleRequest
+from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.clients import Clientele, OnReply
+from liftlog_sim.workload.consuming import TIMEOUT_US, leading_of
+from liftlog_sim.workload.targets import Target
+
+AGAIN_US = 200 * MILLISECOND
+"""After so long who was given nothing asks again."""
+MESSAGES, BYTES, WAIT_MS = 100, 1 << 20, 200
+
+
+class Emptying:
+    """Of all consumers of a world that has healed."""
+
+    __slots__ = ("_account", "_asked", "_kernel", "_shared", "_work")
+
+    def __init__(self, shared: Clientele) -> None:
+        self._shared = shared
+        self._account = shared.account
+        self._kernel = shared.cluster.kernel
+        self._asked = 0
+        self._work: list[tuple[Target, int]] = []
+
+    def start(self) -> None:
+        """Begin with those that are there."""
+        for target in self._shared.targets:
+            if target.config.has_journal:
+                known = self._account.consumers(target.partition).known()
+                self._work += [(target, number) for number, one in known.items() if not one.deleted]
+        for target, number in self._work:
+            self._pull(target, number)
+
+    def left(self) -> str:
+        """What somebody has yet to be given; empty if nothing is. Raises Violation(NoneSkipped)."""
+        for target, number in self._work:
+            left = self._account.consumers(target.partition).left(number)
+            if left:
+                return f"consumer {number} of {target.partition} has {len(left)} to give, from {left[0]} on"
+        return ""
+
+    def _pull(self, target: Target, number: int) -> None:
+        """Also when nothing is left for now: then it does no harm."""
+        leading = leading_of(self._account, target)
+        truth = self._account.consumers(target.partition)
+        if leading is None or not truth.left(number):
+            return
+        told, ended = self._account.deletions(target.partition).told, truth.ended()
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, PullReply) and reply.runs:
+                truth.pulled(number, reply, ended, told)
+                self._ack(target, reply)
+                self._pull(target, number)
+            else:
+                self._kernel.after(AGAIN_US, self._pull, target, number)
+
+        self._account.count("pulls when all was healed")
+        request = PullRequest(target.partition, number, MESSAGES, BYTES, WAIT_MS)
+        self._ask(leading[1], request, answered)
+
+    def _ack(self, target: Target, given: PullReply) -> None:
+        leading = leading_of(self._account, target)
+        assert leading is not None
+        truth = self._account.consumers(target.partition)
+        runs = [(first, length) for first, length, _ in given.runs]
+        offsets = [one for first, length in runs for one in range(first, first + length)]
+        truth.says(given.consumer, offsets)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, SettledReply):
+                truth.settled(given.consumer, offsets, reply.journal)
+
+        request = SettleRequest(target.partition, given.consumer, ACK, runs)
+        self._ask(leading[1], request, answered)
+
+    def _ask(self, node: int, request: ClientMessage, on_reply: OnReply) -> None:
+        self._asked += 1
+
+        def answered(reply: object) -> None:
+            try:
+                on_reply(reply)
+            except Violation as violation:
+                self._account.fail(violation)
+
+        self._shared.hub.request(f"emptying/{self._asked}", node, request, answered, TIMEOUT_US)
