@@ -17,6 +17,7 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     UnreadableEntry,
     decode_entry,
     encode_entry,
@@ -68,6 +69,7 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
+    st.builds(SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED),
 )
 
 
@@ -86,6 +88,22 @@ def test_k2_a_fold_in_two_parts_is_the_fold_of_the_whole(entries: list[ConsumerE
         assert whole.by_name[consumer.name] is consumer
         assert consumer.floor <= consumer.position
         assert all(offset < consumer.position for offset in consumer.pending)
+
+
+@given(st.lists(ENTRIES, max_size=20), st.lists(ENTRIES, max_size=10), st.lists(ENTRIES, max_size=10))
+def test_k2_who_begins_at_what_is_said_again_knows_the_same(
+    before: list[ConsumerEntry], ahead: list[ConsumerEntry], behind: list[ConsumerEntry]
+) -> None:
+    """It is said by who has folded `before` alone, of all that stands before it."""
+    leader = folded(before)
+    pairs = [(offset, encode_entry(entry)) for offset, entry in enumerate(ahead, len(before))]
+    whole = folded(ahead, folded(before), len(before))
+    said = leader.say_again(leader.by_number, pairs)
+    assert said == [whole.by_number[n].say_again() for n in leader.by_number if n in whole.by_number]
+    begun = folded([one.say_again() for one in whole.by_number.values()], begin=99)
+    assert begun.snapshot() == whole.snapshot()
+    place = len(before) + len(ahead)
+    assert folded(behind, begun, place).snapshot() == folded(behind, whole, place).snapshot()
 
 
 @given(ENTRIES)

@@ -319,7 +319,8 @@ class ConsumersLead:
         if name and name not in consumers.by_name:
             self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
-        found = [consumers.by_name[name]] if name else consumers.by_number.values()
+        # In which order they are known depends on where this copy's journal begins.
+        found = [consumers.by_name[name]] if name else [one for _, one in sorted(consumers.by_number.items())]
         told = [self._info(one) for one in found]
         self._reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
 
