@@ -4,9 +4,9 @@ from liftlog.client.batches import BatchRecord
 from liftlog.client.bounds import END, FOREVER, At, Start, Until
 from liftlog.client.client import Client
 from liftlog.client.consuming import Delivery, PullConsumer
-from liftlog.client.cursors import Cursor, CursorReading, CursorSet
+from liftlog.client.cursors import CursorReading, CursorSet, KeptCursor
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.client.grouping import GroupMember, GroupMessage, ShareLag
+from liftlog.client.grouping import GroupMessage, GroupReading, ShareLag
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
@@ -29,13 +29,13 @@ __all__ = [
     "Client",
     "ConsumerConfig",
     "ConsumerInfo",
-    "Cursor",
     "CursorReading",
     "CursorSet",
     "Delivery",
     "Gap",
-    "GroupMember",
     "GroupMessage",
+    "GroupReading",
+    "KeptCursor",
     "Listener",
     "PartitionRecord",
     "Partitioner",

@@ -46,7 +46,7 @@ class CursorValue(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
 
-class Cursor(NamedTuple):
+class KeptCursor(NamedTuple):
     """A cursor that is there. `offset`: the first record that is not done."""
 
     name: str
@@ -124,15 +124,15 @@ class UsesCursors:
             return None
         return value.offset if value.stream == (await self.stream(stream)).id else None
 
-    async def cursors(self: CursorOwner, name: str = "") -> list[Cursor]:
+    async def cursors(self: CursorOwner, name: str = "") -> list[KeptCursor]:
         """All cursors, or those of one name, of streams that were made anew too."""
         registers = Registers(self, CURSORS)
-        found: list[Cursor] = []
+        found: list[KeptCursor] = []
         for key in await registers.keys(f"{checked_name('cursor', name)}.>" if name else ">"):
             value = decode_cursor((await registers.get(key)).value, key)
             if value is not None:
                 called, stream, partition = key.split(".")
-                found.append(Cursor(called, stream, int(partition), value.offset, value.stream))
+                found.append(KeptCursor(called, stream, int(partition), value.offset, value.stream))
         return found
 
     async def delete_cursor(self: CursorOwner, name: str, stream: str, partition: int = 0) -> None:

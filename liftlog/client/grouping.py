@@ -26,12 +26,12 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.client.reading import Gap, StreamReading
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
-from liftlog.groups.member import Membership
+from liftlog.groups.member import GroupMembership
 from liftlog.groups.state import (
     MISSING,
     NOT_HELD,
     Committed,
-    Fenced,
+    GroupFenced,
     GroupRefused,
     GroupState,
     GroupStep,
@@ -118,14 +118,14 @@ class Feed(NamedTuple):
     task: asyncio.Task[None]
 
 
-class GroupMember:
+class GroupReading:
     """See `Client.group`: an async context and iterator of `GroupMessage`."""
 
     def __init__(
         self,
         client: GroupOwner,
         group: str,
-        membership: Membership,
+        membership: GroupMembership,
         on_gap: Callable[[Gap], object] | None,
         replica: Literal["leader", "any"] | int,
     ) -> None:
@@ -151,7 +151,7 @@ class GroupMember:
         self._lock = asyncio.Lock()
         self._soon = asyncio.Event()
         self._leaving = False
-        self._problem: LiftlogError | None = None
+        self._problem: Exception | None = None
         self._moved = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
 
@@ -171,7 +171,7 @@ class GroupMember:
         held = self._membership.held
         return sorted(share_place(share) for share, one in held.items() if not one.revoked)
 
-    async def __aenter__(self) -> GroupMember:
+    async def __aenter__(self) -> GroupReading:
         await self._turn()
         self._beating = asyncio.create_task(self._beat())
         return self
@@ -193,7 +193,7 @@ class GroupMember:
             with contextlib.suppress(Unreachable):
                 await self._turn(leaves=True)
 
-    def __aiter__(self) -> GroupMember:
+    def __aiter__(self) -> GroupReading:
         return self
 
     async def __anext__(self) -> GroupMessage:
@@ -221,7 +221,7 @@ class GroupMember:
 
     async def commit(self) -> None:
         """The message in hand is done; when this returns, so it is for the group, whatever fails. Raises
-        Fenced if its partition is another member's by now, who may be doing it again; Unreachable.
+        GroupFenced if its partition is another member's by now, who may be doing it again; Unreachable.
         """
         in_hand = self._in_hand
         self._done()
@@ -233,7 +233,7 @@ class GroupMember:
         if owns(self._state, self.id, share, grant):
             generation, position = grant, self._state.shares[share].cursor
         if generation != grant or position <= in_hand.record.offset:
-            raise Fenced(
+            raise GroupFenced(
                 f"partition {in_hand.partition} of '{in_hand.stream}' was taken from this member, which was "
                 "silent for too long: the message comes again, to another one, if it has not come yet"
             )
@@ -278,7 +278,7 @@ class GroupMember:
             except RequestFailed as error:
                 if not error.retryable:
                     self._problem = error
-            except LiftlogError as error:
+            except Exception as error:
                 self._problem = error
             self._moved.set()
 
@@ -361,7 +361,7 @@ class GroupMember:
                 async for _, record in reading:
                     await self._waiting.put(GroupMessage(stream, partition, record, generation))
                     self._moved.set()
-        except LiftlogError as error:
+        except Exception as error:
             if self._membership.holds(share, generation):
                 self._problem = error
                 self._moved.set()
@@ -379,7 +379,7 @@ class UsesGroups:
         session_ms: int = SESSION_MS,
         replica: Literal["leader", "any"] | int = "leader",
         on_gap: Callable[[Gap], object] | None = None,
-    ) -> GroupMember:
+    ) -> GroupReading:
         """A member of a group that reads these streams, an async context; the group begins with the first.
 
         `member`: a name of a process that may be restarted: who joins under it replaces the one before, and
@@ -396,7 +396,7 @@ class UsesGroups:
         if session_ms < SESSION_MS_MIN:
             raise LiftlogError(f"session_ms={session_ms} is too short; give at least {SESSION_MS_MIN}")
         id = f"{member or 'member'}-{secrets.token_hex(6)}"
-        return GroupMember(self, name, Membership(id, member, session_ms, streams), on_gap, replica)
+        return GroupReading(self, name, GroupMembership(id, member, session_ms, streams), on_gap, replica)
 
     async def groups(self: GroupOwner) -> list[str]:
         """The names of all groups."""
@@ -421,7 +421,7 @@ class UsesGroups:
             reader = self.reader(infos[stream], partition)
             end, start = await reader.offset("new"), await reader.offset(EARLIEST)
             lag = max(0, end - max(share.cursor, start))
-            found.append(ShareLag(stream, partition, share.owner, share.granted, share.cursor, end, lag))
+            found.append(ShareLag(*place, share.owner, share.granted, share.cursor, end, lag=lag))
         return found
 
     async def reset_group(

@@ -46,7 +46,7 @@ class Holding:
         self.revoked = False
 
 
-class Membership:
+class GroupMembership:
     """One process in one group."""
 
     def __init__(self, id: str, name: str, session_ms: int, streams: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ A group is one register: the last message of one subject of an internal stream, 
 seen it (L9). Whoever writes it takes some of the steps below, all at once; the partition's leader, which says
 whose write follows on which, is the group's coordinator. So each step is atomic, is on disk on all in sync
 when it is answered, and a write that is late, or of somebody who knows an older state, changes nothing. The
-steps are the actions of the model `groups` (spec/liftlog_spec/models/groups.py), which says what they are for.
+steps are the actions of the model `groups` (spec/liftlog_spec/models/groups.py), which says what each is for.
 
     Joined, Left         a member, by an id of its process. Left: it said so, or is thought dead
     Grown                partitions that there are, of a stream by its id
@@ -44,11 +44,11 @@ class NotAMember(GroupRefused):
     """Who asks is no member, or not any more: it was silent for too long."""
 
 
-class Fenced(GroupRefused):
+class GroupFenced(GroupRefused):
     """The partition was granted anew since: to somebody else, or in a later generation."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class MemberRecord(msgspec.Struct, frozen=True):
     """One process in the group. `name`: of a static member, which keeps its partitions across restarts."""
 
     name: str
@@ -57,7 +57,7 @@ class Member(msgspec.Struct, frozen=True):
     """It grows while the member is there."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class GroupShare(msgspec.Struct, frozen=True):
     """One partition: who shall own it (`target`), who was granted it and has not given it up (`owner`), in
     which generation, and the first offset that is not done."""
 
@@ -72,8 +72,8 @@ class GroupState(msgspec.Struct, frozen=True):
 
     streams: dict[str, int] = {}
     """Name -> id: of a stream that was made anew nothing is known (I1)."""
-    members: dict[str, Member] = {}
-    shares: dict[str, Share] = {}
+    members: dict[str, MemberRecord] = {}
+    shares: dict[str, GroupShare] = {}
     generation: int = 0
     by: str = ""
     """Whose write this is, and which one of it."""
@@ -167,7 +167,7 @@ def owns(state: GroupState, member: str, share: str, generation: int) -> bool:
     return there is not None and there.owner == member and there.granted == generation
 
 
-def may_grant(share: Share) -> bool:
+def may_grant(share: GroupShare) -> bool:
     """G2: it shall be somebody's, and the last owner has given it up or is gone."""
     return share.target != NOBODY and share.owner == NOBODY
 
@@ -214,18 +214,18 @@ def take_step(state: GroupState, step: GroupStep) -> GroupState:
             return replace(state, members=members)
 
 
-def _with(state: GroupState, share: str, after: Share) -> GroupState:
+def _with(state: GroupState, share: str, after: GroupShare) -> GroupState:
     return replace(state, shares={**state.shares, share: after})
 
 
-def _share(state: GroupState, share: str) -> Share:
+def _share(state: GroupState, share: str) -> GroupShare:
     there = state.shares.get(share)
     if there is None:
         raise GroupRefused(f"the group has no partition {share}")
     return there
 
 
-def _known(state: GroupState, member: str) -> Member:
+def _known(state: GroupState, member: str) -> MemberRecord:
     there = state.members.get(member)
     if there is None:
         raise NotAMember(f"{member} is no member: it was silent for too long, or has left")
@@ -237,7 +237,7 @@ def _joined(state: GroupState, step: Joined) -> GroupState:
         raise GroupRefused(f"{step.member} is a member already")
     if len(state.members) >= MEMBERS_MAX:
         raise GroupRefused(f"the group has {MEMBERS_MAX} members, and takes no more: use another group")
-    return replace(state, members={**state.members, step.member: Member(step.name, step.session_ms)})
+    return replace(state, members={**state.members, step.member: MemberRecord(step.name, step.session_ms)})
 
 
 def _left(state: GroupState, member: str) -> GroupState:
@@ -262,7 +262,7 @@ def _grown(state: GroupState, step: Grown) -> GroupState:
     if step.id > known:
         shares = {name: share for name, share in shares.items() if share_place(name)[0] != step.stream}
     for index in range(step.partitions):
-        shares.setdefault(share_name(step.stream, index), Share())
+        shares.setdefault(share_name(step.stream, index), GroupShare())
     if len(shares) > SHARES_MAX:
         raise GroupRefused(
             f"the group would have {len(shares)} partitions; it can have {SHARES_MAX}: use a group a stream"
@@ -274,7 +274,7 @@ def _committed(state: GroupState, step: Committed) -> GroupState:
     """G3, and G4: of two commits of one grant the greater position counts."""
     share = _share(state, step.share)
     if not owns(state, step.member, step.share, step.generation):
-        raise Fenced(
+        raise GroupFenced(
             f"{step.share} is not {step.member}'s in generation {step.generation} any more: another member "
             "goes on with it, from the last position that was committed"
         )

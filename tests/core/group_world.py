@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, NamedTuple
 
-from liftlog.groups.member import Membership
+from liftlog.groups.member import GroupMembership
 from liftlog.groups.state import (
     MISSING,
     Assigned,
@@ -55,7 +55,7 @@ class GroupDisagrees(AssertionError):
 class Write(NamedTuple):
     """A write on its way."""
 
-    author: Membership
+    author: GroupMembership
     seen: int
     state: GroupState
     steps: list[GroupStep]
@@ -72,16 +72,16 @@ class GroupWorld:
         self.ids = 0
         self.processes = [self.process(name) for name in ("", "fixed", "")]
         self.writes: list[Write] = []
-        self.answers: list[tuple[Membership, int, GroupState]] = []
+        self.answers: list[tuple[GroupMembership, int, GroupState]] = []
         self.counts: dict[str, int] = {}
 
     @property
     def state(self) -> GroupState:
         return decode_group(self.data)
 
-    def process(self, name: str) -> Membership:
+    def process(self, name: str) -> GroupMembership:
         self.ids += 1
-        return Membership(f"m{self.ids - 1:02}", name, 1000, ["s"])
+        return GroupMembership(f"m{self.ids - 1:02}", name, 1000, ["s"])
 
     # -- the model beside it -------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class GroupWorld:
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def hear(self, process: Membership, version: int, state: GroupState) -> None:
+    def hear(self, process: GroupMembership, version: int, state: GroupState) -> None:
         before = {share: holding.generation for share, holding in process.held.items()}
         process.hear(version, state)
         for share, holding in process.held.items():
@@ -146,7 +146,7 @@ class GroupWorld:
             if holding.position == MISSING:
                 holding.position = start
 
-    def read(self, process: Membership, leaves: bool = False) -> None:
+    def read(self, process: GroupMembership, leaves: bool = False) -> None:
         """It reads the register, and sends what it would write."""
         state = self.state
         if self.version != MISSING:
@@ -172,7 +172,7 @@ class GroupWorld:
         if self.random.random() < 0.8:
             self.answers.append((write.author, self.version, write.state))
 
-    def step_of_model(self, author: Membership, step: GroupStep) -> None:
+    def step_of_model(self, author: GroupMembership, step: GroupStep) -> None:
         match step:
             case Joined(member):
                 self.take("Join", number(member))
@@ -196,7 +196,7 @@ class GroupWorld:
                     self.late("commit", m, p, generation, position)
                     self.take("LateCommitArrives")
 
-    def work(self, process: Membership) -> None:
+    def work(self, process: GroupMembership) -> None:
         """A message is taken in hand, or the one in hand is done."""
         if process.working is not None:
             (share, generation), process.working = process.working, None
@@ -207,7 +207,7 @@ class GroupWorld:
             share = self.random.choice(shares)
             process.working = share, process.held[share].generation
 
-    def finish(self, process: Membership, share: str, generation: int) -> None:
+    def finish(self, process: GroupMembership, share: str, generation: int) -> None:
         m, p = number(process.id), SHARES.index(share)
         there = process.held.get(share)
         if there is None or there.generation != generation:

@@ -13,25 +13,25 @@ from msgspec.structs import replace
 from liftlog.groups import member as member_module
 from liftlog.groups import state as state_module
 from liftlog.groups.assigning import assignments
-from liftlog.groups.member import Holding, Membership
+from liftlog.groups.member import GroupMembership, Holding
 from liftlog.groups.state import (
     MEMBERS_MAX,
     SHARES_MAX,
     Assigned,
     Beat,
     Committed,
-    Fenced,
     GivenUp,
     Granted,
+    GroupFenced,
     GroupRefused,
+    GroupShare,
     GroupState,
     Grown,
     Joined,
     Left,
-    Member,
+    MemberRecord,
     NotAMember,
     Reset,
-    Share,
     decode_group,
     encode_group,
     take_step,
@@ -75,7 +75,7 @@ def any_grant(state: GroupState, member: str, share: str, generation: int) -> bo
     return there is not None and there.owner == member
 
 
-def hears_the_older(self: Membership, version: int, state: GroupState) -> None:
+def hears_the_older(self: GroupMembership, version: int, state: GroupState) -> None:
     self.heard = version
     real_hear(self, version, state)
 
@@ -98,16 +98,16 @@ def takes_the_last(state: GroupState, step: Committed) -> GroupState:
 
 
 real_arrive = GroupWorld.arrive
-real_hear = Membership.hear
+real_hear = GroupMembership.hear
 real_left = state_module._left
 real_committed = state_module._committed
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
     "L9: a write replaces whatever is there": (GroupWorld, "arrive", compares_nothing),
     "G2: granted while another one has it": (member_module, "may_grant", lambda share: share.target != ""),
-    "G2: an older answer is used": (Membership, "hear", hears_the_older),
+    "G2: an older answer is used": (GroupMembership, "hear", hears_the_older),
     "G2: given up while a message is being worked on": (
-        Membership,
+        GroupMembership,
         "_given_up",
         lambda self, share, holding: holding.revoked,
     ),
@@ -115,7 +115,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "G3: the generation is not compared": (member_module, "owns", any_grant),
     "G4: the last commit counts": (state_module, "_committed", takes_the_last),
     "G4: done when it is handed out": (
-        Membership,
+        GroupMembership,
         "_report",
         lambda self, writing: [
             writing.add(Committed(self.id, share, holding.generation, holding.position + 1))
@@ -148,10 +148,10 @@ STATES = st.builds(
     GroupState,
     streams=st.dictionaries(st.sampled_from(["s", "t"]), st.integers(1, 9)),
     members=st.dictionaries(
-        st.sampled_from(["a", "b", "c"]), st.builds(Member, NAMES, st.integers(1000, 9000), st.integers(0, 9))
+        st.sampled_from(["a", "b", "c"]), st.builds(MemberRecord, NAMES, st.integers(1000, 9000), st.integers(0, 9))
     ),
     shares=st.dictionaries(
-        st.sampled_from(["s/0", "s/1", "t/0", "t/11"]), st.builds(Share, NAMES, NAMES, NUMBERS, NUMBERS)
+        st.sampled_from(["s/0", "s/1", "t/0", "t/11"]), st.builds(GroupShare, NAMES, NAMES, NUMBERS, NUMBERS)
     ),
     generation=st.integers(0, 9),
     by=NAMES,
@@ -173,7 +173,7 @@ def test_a_group_that_a_later_release_wrote_is_left_alone() -> None:
     with pytest.raises(LiftlogError, match="format 2, of a later release"):
         decode_group(encode_group(GroupState(format=2)))
     with pytest.raises(LiftlogError, match="cannot be read"):
-        decode_group(encode_group(GroupState(shares={"nowhere": Share()})))
+        decode_group(encode_group(GroupState(shares={"nowhere": GroupShare()})))
     assert decode_group(None) == GroupState()
 
 
@@ -190,7 +190,7 @@ OWNED = after(Joined("a", "", 1000), Grown("s", 5, 1), Assigned("s/0", "a"), Gra
 def test_G3_a_commit_of_another_grant_is_refused() -> None:
     assert take_step(OWNED, Committed("a", "s/0", 1, 4)).shares["s/0"].cursor == 4
     for member, generation in (("b", 1), ("a", 2), ("a", 0)):
-        with pytest.raises(Fenced, match=r"is not .* in generation"):
+        with pytest.raises(GroupFenced, match=r"is not .* in generation"):
             take_step(OWNED, Committed(member, "s/0", generation, 4))
 
 
@@ -217,7 +217,7 @@ def test_steps_that_are_none_are_refused() -> None:
             take_step(OWNED, step)
     with pytest.raises(NotAMember):
         take_step(OWNED, Beat("b"))
-    full = replace(OWNED, members={f"m{n}": Member("", 1000) for n in range(MEMBERS_MAX)})
+    full = replace(OWNED, members={f"m{n}": MemberRecord("", 1000) for n in range(MEMBERS_MAX)})
     with pytest.raises(GroupRefused, match="takes no more"):
         take_step(full, Joined("x", "", 1000))
 
@@ -225,8 +225,8 @@ def test_steps_that_are_none_are_refused() -> None:
 def test_I1_of_a_stream_that_was_made_anew_nothing_is_kept() -> None:
     done = take_step(OWNED, Committed("a", "s/0", 1, 4))
     grown = take_step(done, Grown("s", 5, 2))
-    assert grown.shares == {"s/0": done.shares["s/0"], "s/1": Share()}
-    assert take_step(grown, Grown("s", 8, 1)).shares == {"s/0": Share()}
+    assert grown.shares == {"s/0": done.shares["s/0"], "s/1": GroupShare()}
+    assert take_step(grown, Grown("s", 8, 1)).shares == {"s/0": GroupShare()}
 
 
 # -- who shall own what --------------------------------------------------------------------------------------
@@ -238,8 +238,8 @@ def test_I1_of_a_stream_that_was_made_anew_nothing_is_kept() -> None:
 )
 def test_assignments_are_even_and_move_no_more_than_they_must(members: set[str], targets: list[str]) -> None:
     state = GroupState(
-        members={name: Member("", 1000) for name in sorted(members)},
-        shares={f"s/{place}": Share(target) for place, target in enumerate(targets)},
+        members={name: MemberRecord("", 1000) for name in sorted(members)},
+        shares={f"s/{place}": GroupShare(target) for place, target in enumerate(targets)},
     )
     found = assignments(state)
     if not members:
@@ -262,7 +262,7 @@ def test_a_static_member_has_its_partitions_again() -> None:
         *(Assigned(f"s/{place}", "y-1" if place % 2 else "x-1") for place in range(4)),
         *(Granted(f"s/{place}") for place in range(4)),
     )
-    again = Membership("x-2", "x", 1000, ["s"])
+    again = GroupMembership("x-2", "x", 1000, ["s"])
     again.hear(1, state)
     written, steps = again.turn(state, [Grown("s", 5, 4)], [], "w")
     owners = {name: (share.owner, share.granted) for name, share in written.shares.items()}
@@ -272,21 +272,21 @@ def test_a_static_member_has_its_partitions_again() -> None:
 
 
 def test_streams_can_be_added_without_members_and_none_left_out() -> None:
-    mine = Membership("b", "", 1000, ["s", "t"])
+    mine = GroupMembership("b", "", 1000, ["s", "t"])
     with pytest.raises(GroupRefused, match="this group reads s, and this member would read s, t"):
         mine.turn(OWNED, [], [], "w")
     alone = take_step(OWNED, Left("a"))
     state, _ = mine.turn(alone, [Grown("s", 5, 1), Grown("t", 6, 1)], [], "w")
     assert set(state.shares) == {"s/0", "t/0"}
     with pytest.raises(GroupRefused, match="name the same streams"):
-        Membership("c", "", 1000, ["t"]).turn(alone, [], [], "w")
+        GroupMembership("c", "", 1000, ["t"]).turn(alone, [], [], "w")
 
 
 # -- a member ------------------------------------------------------------------------------------------------
 
 
 def test_G2_a_revoked_partition_is_given_up_when_its_message_is_done() -> None:
-    mine = Membership("a", "", 1000, ["s"])
+    mine = GroupMembership("a", "", 1000, ["s"])
     mine.hear(1, OWNED)
     mine.working = ("s/0", 1)
     wanted = after(
@@ -311,7 +311,7 @@ def test_G2_a_revoked_partition_is_given_up_when_its_message_is_done() -> None:
 
 
 def test_a_member_that_leaves_says_how_far_it_is() -> None:
-    mine = Membership("a", "", 1000, ["s"])
+    mine = GroupMembership("a", "", 1000, ["s"])
     mine.held["s/0"] = Holding(1, 5)
     state, steps = mine.leave(OWNED, "w")
     assert steps == [Committed("a", "s/0", 1, 5), Left("a")] and state.members == {}
@@ -322,7 +322,7 @@ def test_a_member_that_leaves_says_how_far_it_is() -> None:
 
 
 def seen(beat: int) -> GroupState:
-    return GroupState(members={"a": Member("", 1000, beat), "b": Member("", 1000, 0)})
+    return GroupState(members={"a": MemberRecord("", 1000, beat), "b": MemberRecord("", 1000, 0)})
 
 
 def test_G5_who_is_silent_for_its_session_is_taken_for_dead() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from liftlog.client import Client, CursorSet, GroupMember
-from liftlog.groups.state import Fenced, GroupRefused
+from liftlog.client import Client, CursorSet, GroupReading
+from liftlog.groups.state import GroupFenced, GroupRefused
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
@@ -73,7 +73,7 @@ class Worker:
         self.client, self.name, self.session_ms = client, name, session_ms
         self.seen: list[tuple[int, int, int]] = []
         """Partition, offset, generation."""
-        self.member: GroupMember | None = None
+        self.member: GroupReading | None = None
         self.stopping = False
 
     async def run(self) -> None:
@@ -162,7 +162,7 @@ def test_G3_a_member_that_was_away_is_replaced_and_fenced(tmp_path: Path) -> Non
 
             await until(done, "the other one has gone on")
             assert (message.partition, message.record.offset) in {one[:2] for one in worker.seen}
-            with pytest.raises(Fenced, match="was taken from this member"):
+            with pytest.raises(GroupFenced, match="was taken from this member"):
                 await zombie.commit()
             worker.stopping = True
             await working
