@@ -148,7 +148,8 @@ STATES = st.builds(
     GroupState,
     streams=st.dictionaries(st.sampled_from(["s", "t"]), st.integers(1, 9)),
     members=st.dictionaries(
-        st.sampled_from(["a", "b", "c"]), st.builds(MemberRecord, NAMES, st.integers(1000, 9000), st.integers(0, 9))
+        st.sampled_from(["a", "b", "c"]),
+        st.builds(MemberRecord, NAMES, st.integers(1000, 9000), st.integers(0, 9)),
     ),
     shares=st.dictionaries(
         st.sampled_from(["s/0", "s/1", "t/0", "t/11"]), st.builds(GroupShare, NAMES, NAMES, NUMBERS, NUMBERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from itertools import count
 from pathlib import Path
@@ -62,8 +63,48 @@ def test_G6_cursors_are_kept_and_a_reading_goes_on_where_it_was(tmp_path: Path) 
         await client.delete_stream("orders")
         await client.create_stream(StreamConfig("orders", "orders"))
         assert await client.fetch_cursor("billing", "orders") is None, "this is another stream"
+        await cursor_commands(harness)
 
     with_cluster(tmp_path, 1, story)
+
+
+async def cursor_commands(harness: Harness) -> None:
+    said = "cursor 'audit' in partition 0 of 'orders': offset 4"
+    assert (await harness.run("cursor", "set", "audit", "orders", "4")).strip() == said
+    assert (await harness.run("cursor", "get", "audit", "orders")).strip() == said
+    told = json.loads(await harness.run("cursor", "get", "audit", "orders", "--json"))
+    assert told == {"name": "audit", "stream": "orders", "partition": 0, "offset": 4}
+    listed = [line.split() for line in (await harness.run("cursor", "ls", "audit")).splitlines()]
+    assert listed == [["NAME", "STREAM", "PARTITION", "OFFSET"], ["audit", "orders", "0", "4"]]
+    assert "any more" in await harness.run("cursor", "rm", "audit", "orders")
+    remedy = await harness.refused("cursor", "get", "audit", "orders")
+    assert "liftlog cursor set audit orders OFFSET" in remedy
+    assert "has partitions 0 to 0" in await harness.refused(
+        "cursor", "set", "audit", "orders", "4", "--partition", "3"
+    )
+    assert "__cursors" not in await harness.run("stream", "ls")
+    assert "__cursors" in await harness.run("stream", "ls", "--all")
+
+
+async def group_commands(harness: Harness) -> None:
+    listed = [line.split() for line in (await harness.run("group", "ls")).splitlines()]
+    assert listed[0] == ["NAME", "STREAMS", "MEMBERS", "GENERATION", "LAG"]
+    assert listed[1][:3] == ["billing", "orders", "0"] and listed[1][4] == "0"
+    shown = (await harness.run("group", "info", "billing")).splitlines()
+    assert shown[0].startswith("group 'billing', generation ") and len(shown) == 2 + 4
+    told = json.loads(await harness.run("group", "info", "billing", "--json"))
+    assert [one["cursor"] for one in told["partitions"]] == [20] * 4
+    assert "goes on in 'orders' at earliest" in await harness.run(
+        "group", "reset", "billing", "orders", "--to", "earliest"
+    )
+    assert "has no partition orders/7" in await harness.refused(
+        "group", "reset", "billing", "orders", "--to", "3", "--partition", "7"
+    )
+    assert "say earliest, new or an offset" in await harness.refused(
+        "group", "reset", "billing", "orders", "--to", "there"
+    )
+    assert "goes on" in await harness.run("group", "reset", "billing", "orders", "--to", "new")
+    assert "there is no group 'none'" in await harness.refused("group", "info", "none")
 
 
 class Worker:
@@ -134,10 +175,11 @@ def test_members_share_leave_and_are_replaced(tmp_path: Path) -> None:
         given = Counter((partition, offset) for partition, offset, _ in first.seen + second.seen)
         assert len(given) == 80 and set(given.values()) == {1}, "nobody failed: each message once"
         assert await client.groups() == ["billing"]
+        await group_commands(harness)
         await client.reset_group("billing", "orders", 5, partition=2)
         lags = {one.partition: one.lag for one in await client.group_lag("billing")}
         assert lags == {0: 0, 1: 0, 2: 15, 3: 0}
-        await client.delete_group("billing")
+        assert "any more" in await harness.run("group", "rm", "billing")
         assert await client.groups() == []
 
     with_cluster(tmp_path, 1, story)
