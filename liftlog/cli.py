@@ -43,6 +43,8 @@ GROUPS: dict[str, CommandGroup] = {
     "dev": CommandGroup("liftlog.commands.serve", "run a local cluster with an embedded nats-server"),
     "stream": CommandGroup("liftlog.commands.stream", "create, list, inspect and remove streams"),
     "consumer": CommandGroup("liftlog.commands.consumer", "durable consumers: what was acked, what comes"),
+    "cursor": CommandGroup("liftlog.commands.cursor", "positions in streams that the cluster keeps"),
+    "group": CommandGroup("liftlog.commands.group", "consumer groups: who reads what, how far they are"),
     "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),
     "sub": CommandGroup("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": CommandGroup("liftlog.commands.cluster", "who is alive, who leads what"),

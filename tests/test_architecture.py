@@ -52,6 +52,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.parcel": ("liftlog.codec", "liftlog.format"),
     "liftlog.options": ("liftlog.types", "liftlog.messages", "liftlog.parcel"),
     "liftlog.subjects": ("liftlog.types",),
+    "liftlog.groups": ("liftlog.types",),
     "liftlog.core": (
         "liftlog.types",
         "liftlog.mutants",
@@ -103,6 +104,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.parcel",
         "liftlog.core.metadata.subjects",
         "liftlog.subjects",
+        "liftlog.groups",
         "liftlog.nats_login",
         "liftlog.security",
         "liftlog.api",
@@ -382,6 +384,7 @@ NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
 PURE_ROOMS = (
     "liftlog.core",
     "liftlog.subjects",
+    "liftlog.groups",
     "liftlog.storage",
     "liftlog.format",
     "liftlog.codec",

@@ -31,6 +31,7 @@ EXPECTED = (
     *(f"C{n}" for n in range(1, 7)),
     *(f"L{n}" for n in range(1, 10)),
     *(f"K{n}" for n in range(1, 8)),
+    *(f"G{n}" for n in range(1, 7)),
     *(f"V{n}" for n in range(1, 9)),
     *(f"U{n}" for n in range(1, 4)),
     "S1",
@@ -44,7 +45,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCLKVUS]\d{1,2})([a-q])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLKGVUS]\d{1,2})([a-q])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 
@@ -139,6 +140,8 @@ WITHOUT_GUARD = {
     "U1": "a range in a handshake, before the core: tests/core/test_handshake.py, tests/test_releases.py",
     "N8": "a switch of the stream",
     "N9": "kept where N7 is: one question to the group when a stream is created",
+    **{f"G{n}": "in the client: liftlog/groups/, tests/core/test_groups.py" for n in range(1, 6)},
+    "G6": "L9's guards, asked by the client: tests/integration/test_groups.py",
     "D1": "a checksum, in liftlog/format.py",
     "D4": "storage: tests/storage/ stops it after every call to the disk",
     "V1": "decoding, before the core: tests/core/test_input.py",

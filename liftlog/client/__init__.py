@@ -4,7 +4,9 @@ from liftlog.client.batches import BatchRecord
 from liftlog.client.bounds import END, FOREVER, At, Start, Until
 from liftlog.client.client import Client
 from liftlog.client.consuming import Delivery, PullConsumer
+from liftlog.client.cursors import CursorReading, CursorSet, KeptCursor
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.grouping import GroupMessage, GroupReading, ShareLag
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
@@ -27,8 +29,13 @@ __all__ = [
     "Client",
     "ConsumerConfig",
     "ConsumerInfo",
+    "CursorReading",
+    "CursorSet",
     "Delivery",
     "Gap",
+    "GroupMessage",
+    "GroupReading",
+    "KeptCursor",
     "Listener",
     "PartitionRecord",
     "Partitioner",
@@ -40,6 +47,7 @@ __all__ = [
     "RecordsGone",
     "RequestFailed",
     "RoundRobin",
+    "ShareLag",
     "Start",
     "StreamPublisher",
     "StreamReading",

@@ -32,8 +32,10 @@ from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.bounds import END, Start, Until
 from liftlog.client.connecting import server_info, why_not_connected
 from liftlog.client.consuming import UsesConsumers
+from liftlog.client.cursors import UsesCursors
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
+from liftlog.client.grouping import UsesGroups
 from liftlog.client.managing import ManagesNodes
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
@@ -72,7 +74,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client(AsksSubjects, ManagesNodes, UsesConsumers):
+class Client(AsksSubjects, ManagesNodes, UsesConsumers, UsesCursors, UsesGroups):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(

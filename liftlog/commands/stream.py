@@ -10,6 +10,7 @@ from msgspec import UNSET
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed
 from liftlog.client.direct import NodesClient
+from liftlog.client.registers import INTERNAL
 from liftlog.client.registry import differences
 from liftlog.commands.asking import add_node_options, who_answers
 from liftlog.commands.clusterview import ago, slow_nodes
@@ -63,7 +64,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     _add_log_options(create)
     _finish(create, _create)
-    _finish(actions.add_parser("ls", help="list all streams"), _list)
+    ls = actions.add_parser("ls", help="list all streams")
+    ls.add_argument("--all", action="store_true", help=f"{INTERNAL}... too, which liftlog keeps for itself")
+    _finish(ls, _list)
     info = actions.add_parser("info", help="one stream: leaders, in-sync replicas")
     info.add_argument("name", metavar="NAME")
     info.add_argument(
@@ -384,6 +387,8 @@ async def _pause(args: argparse.Namespace, paused: bool) -> int:
 async def _list(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         streams = await client.streams()
+    if not args.all:
+        streams = [stream for stream in streams if not stream.config.name.startswith(INTERNAL)]
     if args.json:
         print_json([to_plain(stream) for stream in streams])
     elif not streams:

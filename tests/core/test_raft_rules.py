@@ -23,6 +23,7 @@ RULES = [
     *("I1", "I2", "I3"),
     *(f"R{number}" for number in range(1, 22)),
     *(f"K{number}" for number in range(1, 8)),
+    *(f"G{number}" for number in range(1, 7)),
     *(f"N{number}" for number in range(1, 10)),
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),

@@ -57,6 +57,7 @@ def test_every_example_does_what_the_page_says(tmp_path: Path) -> None:
         assert await program("last_value.py") == ["ada 2", "eve 1"]
         assert await program("accounts.py") == ["ada 100", "bob 100"]
         assert await program("in_trio.py") == ["stored 1000", "read 1000"]
+        assert await program("share_work.py") == ["worked through 200 of 200; left to do: 0"]
         await harness.newest_level()
         assert await program("consume.py") == [
             "worked through 100 of 100, 0 of them twice",
