@@ -17,10 +17,10 @@ def encode(
     messages: Sequence[Message],
     wishes: Sequence[Wishes] | None,
 ) -> Batch:
-    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged, and an
-    envelope's content in its place. Raises ValueError like `liftlog.format.encode_messages`.
+    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged, but for
+    an opening's (L10), and an envelope's content in its place. Raises ValueError like `liftlog.format.encode_messages`.
     """
-    if wishes is None or all(wish.key is None and wish.envelope is None for wish in wishes):
+    if wishes is None or all(wish.key is wish.envelope is wish.headers is None for wish in wishes):
         return encode_messages(log, base_offset, epoch, timestamp_ms, messages)
     records = [
         Record(
