@@ -21,14 +21,14 @@ NAMES = frozenset((CURSOR, OPEN))
 DIGITS_MAX = 18
 
 
-class Cursor(NamedTuple):
+class InputCursor(NamedTuple):
     """`position`: the offset of the input that is next; NO_OFFSET: not said."""
 
     stream: int
     partition: int
     position: int
 
-    def is_of_input_of(self, other: Cursor) -> bool:
+    def is_of_input_of(self, other: InputCursor) -> bool:
         """Whether both are about one partition of one stream."""
         return self[:2] == other[:2]
 
@@ -38,13 +38,13 @@ class Cursor(NamedTuple):
         return b"Liftlog-Cursor: %d/%d/%d\r\n" % self
 
 
-def cursor_in(found: Mapping[bytes, bytes]) -> Cursor | None:
+def cursor_in(found: Mapping[bytes, bytes]) -> InputCursor | None:
     """What these headers say, names in small letters; None: nothing, or it is not formed so."""
     value = found.get(CURSOR)
     parts = [] if value is None else value.split(b"/")
     if not 2 <= len(parts) <= 3 or not all(part.isdigit() and len(part) <= DIGITS_MAX for part in parts):
         return None
-    return Cursor(int(parts[0]), int(parts[1]), int(parts[2]) if len(parts) == 3 else NO_OFFSET)
+    return InputCursor(int(parts[0]), int(parts[1]), int(parts[2]) if len(parts) == 3 else NO_OFFSET)
 
 
 def without_cursor(block: bytes) -> bytes:
@@ -53,6 +53,6 @@ def without_cursor(block: bytes) -> bytes:
     return b"\r\n".join(line for line in lines if line.partition(b":")[0].lower() != CURSOR)
 
 
-def with_cursor(block: bytes, cursor: Cursor) -> bytes:
+def with_cursor(block: bytes, cursor: InputCursor) -> bytes:
     """The block with this line as its last one."""
     return b"".join((block[: -len(b"\r\n")], cursor.line, b"\r\n"))

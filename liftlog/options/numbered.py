@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from liftlog.options.cursors import Cursor, cursor_in
+from liftlog.options.cursors import InputCursor, cursor_in
 from liftlog.types import PRODUCER_BYTES_MAX
 
 PRODUCER, RUN, SEQUENCE = b"liftlog-producer", b"liftlog-run", b"liftlog-sequence"
@@ -43,7 +43,7 @@ class StoredNumber(NamedTuple):
 
     numbered: Numbered
     span: int
-    cursor: Cursor | None = None
+    cursor: InputCursor | None = None
 
 
 def numbered_in(found: Mapping[bytes, bytes]) -> Numbered | None:
@@ -87,7 +87,7 @@ def stored_number(headers: bytes) -> StoredNumber | None:
     return StoredNumber(numbered, int(records) if counted else 1, cursor_in(found))
 
 
-def lines_of(numbered: Numbered, records: int, cursor: Cursor | None = None) -> bytes:
+def lines_of(numbered: Numbered, records: int, cursor: InputCursor | None = None) -> bytes:
     """What the first record of a parcel of so many says of it, as lines of a header block."""
     lines = b"Liftlog-Producer: %b\r\nLiftlog-Run: %d\r\nLiftlog-Sequence: %d\r\nLiftlog-Records: %d\r\n"
     return lines % (*numbered, records) + (b"" if cursor is None else cursor.line)

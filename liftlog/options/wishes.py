@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.messages import EnvelopeAnswer
-from liftlog.options.cursors import Cursor
+from liftlog.options.cursors import InputCursor
 from liftlog.options.envelope import Envelope
 from liftlog.options.numbered import Numbered
 from liftlog.parcel import Parcel
@@ -49,7 +49,7 @@ class Wishes(NamedTuple):
     numbered: Numbered | None = None
     """Which message of its producer it is (L2); None: nobody numbers it."""
 
-    cursor: Cursor | None = None
+    cursor: InputCursor | None = None
     """How far its processor is with its input (L10); None: it is not a processor's."""
     opens: bool = False
     """It opens a run: it is to be told where that begins. Its `headers` are to be completed by its leader."""

@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.format import decode_records
 from liftlog.messages import FetchReply
-from liftlog.options.cursors import Cursor, cursor_in, with_cursor, without_cursor
+from liftlog.options.cursors import InputCursor, cursor_in, with_cursor, without_cursor
 from liftlog.options.numbered import stored_number
 from liftlog.options.reading import wishes_of
 from liftlog.parcel import ParcelRecord, seal_parcel
@@ -97,9 +97,9 @@ def test_L10_a_cursor_that_is_not_whole_is_refused(lines: list[str], why: str) -
 
 def test_L10_a_cursor_is_read_again_as_it_was_written() -> None:
     first = block("Other: x", "LIFTLOG-cursor: 9/9/9")
-    again = with_cursor(without_cursor(first), Cursor(17, 3, 120))
+    again = with_cursor(without_cursor(first), InputCursor(17, 3, 120))
     assert again == block("Other: x", "Liftlog-Cursor: 17/3/120")
-    assert cursor_in({b"liftlog-cursor": b"17/3/120"}) == Cursor(17, 3, 120)
+    assert cursor_in({b"liftlog-cursor": b"17/3/120"}) == InputCursor(17, 3, 120)
     for bad in (b"", b"1", b"1/2/3/4", b"1/-2", b"1/2/", b"1/2/" + b"1" * 19, b"\xb2/0"):
         assert cursor_in({b"liftlog-cursor": bad}) is None
 

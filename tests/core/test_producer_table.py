@@ -85,11 +85,15 @@ def test_L2_the_one_that_was_silent_for_longest_is_dropped_on_demand() -> None:
     assert len(table) == 0
 
 
+def stored(producer: bytes) -> StoredNumber:
+    return StoredNumber(Numbered(producer, 7, 0), 1)
+
+
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        (["Liftlog-Producer: p", "Liftlog-Run: 7", "Liftlog-Sequence: 0"], StoredNumber(Numbered(b"p", 7, 0), 1)),
-        (["liftlog-run:7", "LIFTLOG-SEQUENCE:00", "liftlog-producer: p q "], StoredNumber(Numbered(b"p q", 7, 0), 1)),
+        (["Liftlog-Producer: p", "Liftlog-Run: 7", "Liftlog-Sequence: 0"], stored(b"p")),
+        (["liftlog-run:7", "LIFTLOG-SEQUENCE:00", "liftlog-producer: p q "], stored(b"p q")),
         (["Liftlog-Producer: p", "Liftlog-Run: 7"], None),
         (["Liftlog-Producer: p", "Liftlog-Run: x", "Liftlog-Sequence: 0"], None),
         (["Other: liftlog-sequence"], None),

@@ -428,9 +428,9 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """C6, L2, L6, L7, L9, L10: what expects another offset than it would get, or another record before it,
-        is not stored, nor what is there already by its id or its number, or is not due, or finds the partition
-        full; returns the rest.
+        """C6, L2, L6, L7, L9, L10: what expects another offset than it would get, or another record before
+        it, is not stored, nor what is there already by its id or its number, or is not due, or finds the
+        partition full; returns the rest.
         """
         known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
         expecting = any(wish.expected is not None or wish.expected_last is not None for wish in wishes)

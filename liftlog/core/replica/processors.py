@@ -17,7 +17,7 @@ from typing import NamedTuple
 from liftlog.core.context import Context
 from liftlog.core.replica.producer_table import ProducerTable
 from liftlog.messages import ERR_CURSOR, ERR_NO_CURSOR
-from liftlog.options.cursors import Cursor, with_cursor
+from liftlog.options.cursors import InputCursor, with_cursor
 from liftlog.options.numbered import Numbered
 from liftlog.options.wishes import Wishes
 
@@ -64,7 +64,7 @@ def misfit(
 
 
 def granted(
-    ctx: Context, producers: ProducerTable, numbered: Numbered, wish: Wishes, wanted: Cursor, hw: int
+    ctx: Context, producers: ProducerTable, numbered: Numbered, wish: Wishes, wanted: InputCursor, hw: int
 ) -> Wishes:
     """The wishes of a message that opens a run, which is taken: what is stored, and what is answered."""
     known = producers.cursor_of(numbered.producer)

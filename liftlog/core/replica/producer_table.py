@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from liftlog.options.cursors import Cursor
+from liftlog.options.cursors import InputCursor
 from liftlog.options.numbered import Numbered
 
 PLACES = 1024
@@ -53,17 +53,19 @@ class _Line:
 
     __slots__ = ("before", "begins", "cursor", "due", "newest_ms", "offsets", "run", "spans")
 
-    def __init__(self, run: int, due: int) -> None:
+    def __init__(
+        self, run: int, due: int, cursor: InputCursor | None, begins: InputCursor | None
+    ) -> None:
         self.run = run
         self.due = due
         self.newest_ms = 0
-        self.cursor: Cursor | None = None
-        self.before: Cursor | None = None
-        self.begins: Cursor | None = None
+        self.cursor = cursor
+        self.before: InputCursor | None = None
+        self.begins = begins
         self.offsets = array("q")
         self.spans = array("H")
 
-    def heard(self, stamp_ms: int, cursor: Cursor | None) -> None:
+    def heard(self, stamp_ms: int, cursor: InputCursor | None) -> None:
         self.newest_ms = stamp_ms
         self.before, self.cursor = self.cursor, cursor
 
@@ -121,7 +123,7 @@ class ProducerTable:
             return line.place_of(numbered.sequence)
         return None if numbered.sequence == line.due else NotDue(line.due, known=True)
 
-    def cursor_of(self, producer: bytes, below: int | None = None) -> Cursor | None:
+    def cursor_of(self, producer: bytes, below: int | None = None) -> InputCursor | None:
         """How far the processor is, by its last message (L10); None: nothing is known of it. `below`: by the
         one before that, if it is not below this offset.
         """
@@ -132,21 +134,20 @@ class ProducerTable:
             return line.before
         return line.cursor
 
-    def begins_at(self, producer: bytes) -> Cursor | None:
+    def begins_at(self, producer: bytes) -> InputCursor | None:
         """With which cursor the newest run of a processor was opened; None: nobody remembers."""
         line = self._lines.get(producer)
         return None if line is None else line.begins
 
     def add(
-        self, numbered: Numbered, offset: int, span: int, stamp_ms: int, cursor: Cursor | None = None
+        self, numbered: Numbered, offset: int, span: int, stamp_ms: int, cursor: InputCursor | None = None
     ) -> None:
         """The message lies there, and has this time; records come in the order of their offsets."""
         producer, run, sequence = numbered
         line = before = self._lines.pop(producer, None)
         if line is None or line.run < run or (line.run == run and line.due < sequence):
-            line = _Line(run, sequence)
-            line.cursor = None if before is None else before.cursor
-            line.begins = cursor if sequence == 0 else None
+            begins = cursor if sequence == 0 else None
+            line = _Line(run, sequence, None if before is None else before.cursor, begins)
         self._lines[producer] = line
         if line.run == run and line.due == sequence:
             line.add(offset, span)

@@ -137,7 +137,7 @@ class Openings(Model):
 
     @action
     def Process(s, run: Begun, position: Position):
-        """The outputs of a position arrive, sooner or later, again or not, of a run that lives or lives on."""
+        """The outputs of a position arrive, sooner or later, again or not, of a run that lives on."""
         when(is_some(s.began[run]), size(s.log) < s.Records)
         when(get(s.began[run]) <= position)
         number = position - get(s.began[run]) + 1
@@ -176,7 +176,7 @@ class Openings(Model):
 
     def outputs(s, i):
         """Whether the message there has outputs."""
-        return 0 < s.log[i].seq
+        return s.log[i].seq > 0
 
     @invariant
     def OutputsOnce(s):
@@ -234,5 +234,5 @@ class Openings(Model):
     @sometimes
     def ACursorOutlivesItsOutputs(s):
         """Of the window only an opening says where the processor is."""
-        told = And(0 < s.start, s.start < s.hw, s.CursorAt(s.hw) > 0)
+        told = And(s.start > 0, s.start < s.hw, s.CursorAt(s.hw) > 0)
         return And(told, Forall(numbers(s.start, s.hw), lambda i: s.log[i].seq == 0))
