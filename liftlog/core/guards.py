@@ -211,6 +211,10 @@ GUARDS: dict[str, str] = {
     "L9.not-known": "a leader that does not know the last record of a subject takes it to have none",
     "L9.expected-last": "a message is stored behind another record of its subject than it expects",
     "L9.unheeded": "a leader compares before it heeds all that was deleted",
+    "L10.known": "a processor of which nothing is known begins nowhere",
+    "L10.opened": "outputs are stored without the cursor, or in a run that has not asked where it begins",
+    "L10.input": "a processor takes the offsets of another input for those of its own",
+    "L10.back": "a processor does again what it has done",
 }
 """By name, in the order of the rules: what happens without it."""
 
@@ -309,6 +313,10 @@ REMOVABLE: tuple[str, ...] = (
     "L9.not-known",
     "L9.expected-last",
     "L9.unheeded",
+    "L10.known",
+    "L10.opened",
+    "L10.input",
+    "L10.back",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 

@@ -10,6 +10,7 @@ from liftlog.messages.clients import ClientReply, ReadReply
 from liftlog.messages.peers import PeerMessage
 from liftlog.offsets import OffsetSet
 from liftlog.types import (
+    NO_OFFSET,
     NO_TICKET,
     NUMBER_MAX,
     Batch,
@@ -394,6 +395,8 @@ class AckPublishes(Effect):
     duplicate: bool = False
     """L7, L2: the messages were not stored: this is where the first ones with their ids, or numbers, lie."""
     records: int = 0
+    cursor: int = NO_OFFSET
+    """L10: the one message opened a run, which begins with this offset of its input."""
 
     @property
     def end(self) -> int:

@@ -20,6 +20,8 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
     Liftlog-Run: 17                   that precede it, or not at all (L2)
     Liftlog-Sequence: 0
+    Liftlog-Cursor: 17/0/120          beside those: how far a processor is with its input (L10)
+    Liftlog-Open: 1                   beside that, with number 0: begin a run, and tell where it begins
     Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
                                       stored together or not at all (L8)
 
@@ -36,8 +38,8 @@ empty value is as good as none. Ours count whatever their case. White space arou
 block that is not formed like this is stored as it came, unless something in it looks like one of these
 headers.
 
-Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, where it is to lie, and which
-one of its producer it is: its own are stored nowhere, and those of its records are in it.
+Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, where it is to lie, which one
+of its producer it is, and its cursor: its own are stored nowhere, and those of its records are in it.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ from liftlog.messages import (
     ERR_TTL_DISABLED,
     ERR_WRONG_STREAM,
 )
-from liftlog.options import numbered
+from liftlog.options import cursors, numbered
 from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
 from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
@@ -95,9 +97,13 @@ in "-", code, why.
 """
 
 OURS_KNOWN = (
-    frozenset((KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH)) | numbered.NAMES
+    frozenset((KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH))
+    | numbered.NAMES
+    | cursors.NAMES
 )
-OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH)) | numbered.NAMES
+OF_A_PARCEL = (
+    frozenset((ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH, cursors.CURSOR)) | numbered.NAMES
+)
 OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
@@ -134,12 +140,14 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         or (_refusal_of_id(id, stream, remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
         or _refusal_of_numbers(ours, bool(id), stream, remembers)
+        or _refusal_of_cursor(ours)
         or _refusal_of_offsets(expected)
         or _refusal_of_last(theirs, ours)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
     key = ours.get(KEY) if well_formed else None
     policy = _POLICIES.get(ours.get(POLICY, b"all"), ALL)
+    opens = cursors.OPEN in ours and refusal is None
     return Wishes(
         key,
         key is not None and bool(ours.get(TOMBSTONE)),
@@ -152,6 +160,9 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         in_parcel=BATCH in ours and well_formed,
         id=id if id and refusal is None else None,
         numbered=numbered.numbered_in(ours) if refusal is None else None,
+        cursor=cursors.cursor_in(ours) if refusal is None else None,
+        opens=opens,
+        headers=cursors.without_cursor(headers) if opens else None,
     )
 
 
@@ -225,6 +236,28 @@ def _refusal_of_numbers(
     return None
 
 
+def _refusal_of_cursor(found: dict[bytes, bytes]) -> Refusal | None:
+    """L10: what is wrong with a cursor, or with what opens a run."""
+    if cursors.NAMES.isdisjoint(found):
+        return None
+    cursor, opens, number = cursors.cursor_in(found), cursors.OPEN in found, numbered.numbered_in(found)
+    first = number is not None and number.sequence == 0
+    facts = (
+        (not opens or found[cursors.OPEN] == b"1", "Liftlog-Open has the value 1 and no other"),
+        (cursors.CURSOR in found, "Liftlog-Open opens a run of an input: name that in Liftlog-Cursor"),
+        (cursor is not None, "Liftlog-Cursor is stream id/partition/offset: numbers of up to 18 digits"),
+        (number is not None, "Liftlog-Cursor stands beside Liftlog-Producer, Liftlog-Run, Liftlog-Sequence"),
+        (first == opens, "a run with cursors begins with message 0, which has Liftlog-Open, as no other has"),
+        (opens or cursor is None or cursor.position >= 0, "Liftlog-Cursor lacks the offset that is next"),
+        (not opens or BATCH not in found, "Liftlog-Open stands on a message without Liftlog-Batch"),
+        (
+            not opens or found.get(POLICY, b"all") == b"all",
+            "a run is open when that is committed: Liftlog-Open goes with no other ack policy than 'all'",
+        ),
+    )
+    return next((Refusal(ERR_HEADER, why) for holds, why in facts if not holds), None)
+
+
 def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | None:
     if found and not well_formed:
         return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
@@ -242,7 +275,7 @@ def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | 
             known = (
                 "Liftlog-Key, Liftlog-Tombstone, Liftlog-Ack, Liftlog-Ack-Policy, Liftlog-Expected-Offset, "
                 "Liftlog-Expected-Last-Subject-Offset, Liftlog-Producer, Liftlog-Run, Liftlog-Sequence, "
-                "Liftlog-Batch"
+                "Liftlog-Batch, Liftlog-Cursor, Liftlog-Open"
             )
             return Refusal(ERR_HEADER, f"header {_shown(name)} is none of {known}")
     return None

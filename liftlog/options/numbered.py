@@ -8,6 +8,8 @@ All three or none. They lie in the log as they came. Those of a parcel have no r
 writes them into the headers of its first record, and beside them how many there are:
 
     Liftlog-Records: 3
+
+Beside them a processor's messages have its cursor (`cursors`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from liftlog.options.cursors import InputCursor, cursor_in
 from liftlog.types import PRODUCER_BYTES_MAX
 
 PRODUCER, RUN, SEQUENCE = b"liftlog-producer", b"liftlog-run", b"liftlog-sequence"
@@ -34,10 +37,13 @@ class Numbered(NamedTuple):
 
 
 class StoredNumber(NamedTuple):
-    """The same of what lies in a log, and how many offsets it takes: a parcel takes several."""
+    """The same of what lies in a log, and how many offsets it takes: a parcel takes several. `cursor`: of a
+    processor's (L10).
+    """
 
     numbered: Numbered
     span: int
+    cursor: InputCursor | None = None
 
 
 def numbered_in(found: Mapping[bytes, bytes]) -> Numbered | None:
@@ -78,10 +84,10 @@ def stored_number(headers: bytes) -> StoredNumber | None:
         return None
     records = found.get(RECORDS, b"1")
     counted = records.isdigit() and len(records) <= RECORDS_DIGITS_MAX
-    return StoredNumber(numbered, int(records) if counted else 1)
+    return StoredNumber(numbered, int(records) if counted else 1, cursor_in(found))
 
 
-def lines_of(numbered: Numbered, records: int) -> bytes:
+def lines_of(numbered: Numbered, records: int, cursor: InputCursor | None = None) -> bytes:
     """What the first record of a parcel of so many says of it, as lines of a header block."""
     lines = b"Liftlog-Producer: %b\r\nLiftlog-Run: %d\r\nLiftlog-Sequence: %d\r\nLiftlog-Records: %d\r\n"
-    return lines % (*numbered, records)
+    return lines % (*numbered, records) + (b"" if cursor is None else cursor.line)

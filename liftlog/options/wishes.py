@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.messages import EnvelopeAnswer
+from liftlog.options.cursors import InputCursor
 from liftlog.options.envelope import Envelope
 from liftlog.options.numbered import Numbered
 from liftlog.parcel import Parcel
+from liftlog.types import NO_OFFSET
 
 LEADER, ALL, NONE = 0, 1, 2
 """When a message is answered (R4), numbered as Liftbridge's envelope does. Without a word: ALL."""
@@ -46,6 +48,13 @@ class Wishes(NamedTuple):
 
     numbered: Numbered | None = None
     """Which message of its producer it is (L2); None: nobody numbers it."""
+
+    cursor: InputCursor | None = None
+    """How far its processor is with its input (L10); None: it is not a processor's."""
+    opens: bool = False
+    """It opens a run: it is to be told where that begins. Its `headers` are to be completed by its leader."""
+    granted: int = NO_OFFSET
+    """Where the run begins that it opens, once its leader has taken it."""
 
     in_parcel: bool = False
     """Its headers say that its payload is a parcel (L8)."""

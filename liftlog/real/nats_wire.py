@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from liftlog import messages
 from liftlog.options import headers
 from liftlog.options.envelope import ANY_OFFSET, INCORRECT_OFFSET, TOO_LARGE, UNKNOWN, EnvelopeAck, seal_ack
-from liftlog.types import LiftlogError
+from liftlog.types import NO_OFFSET, LiftlogError
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_PORT = 4222
@@ -52,6 +52,8 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_NOT_DUE: (400, 10071),
     messages.ERR_FENCED: (400, 10003),
     messages.ERR_LONG_STORED: (400, 10003),
+    messages.ERR_CURSOR: (400, 10003),
+    messages.ERR_NO_CURSOR: (400, 10003),
     messages.ERR_WRONG_STREAM: (400, 10060),
     messages.ERR_PARCEL: (400, 10003),
     messages.ERR_PARCEL_HERE: (503, 10008),
@@ -194,6 +196,7 @@ def _of_parcel(acks: messages.AckPublishes) -> bytes:
 def _in_json(acks: messages.AckPublishes, replies: list[bytes]) -> bytes:
     plain = b'{"stream":%b,"seq":%%d' % json.dumps(acks.stream).encode().replace(b"%", b"%%")
     end = b',"duplicate":true' if acks.duplicate else b""
+    end += b',"cursor":%d' % acks.cursor if acks.cursor != NO_OFFSET else b""
     end += b',"policy":"leader"}' if acks.by_leader else b"}"
     start, full = acks.offsets_from, acks.full
     if full is None:

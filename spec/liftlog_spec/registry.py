@@ -344,6 +344,21 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 2, "entries": 2},
         ),
         ModelEntry(
+            "openings",
+            "liftlog_spec.models.openings",
+            "Openings",
+            "a processor whose runs are opened in the log of its outputs, exactly once",
+            {
+                "inputs": "Inputs",
+                "records": "Records",
+                "runs": "Runs",
+                "epochs": "Epochs",
+                "windows": "Windows",
+            },
+            ("windows",),
+            small={"records": 3, "runs": 2},
+        ),
+        ModelEntry(
             "consumers",
             "liftlog_spec.models.consumers",
             "DurableConsumers",

@@ -556,6 +556,7 @@ def test_every_evaluation_is_counted() -> None:
         "NoInputEndsNode",
         "NothingHeldBack",
         "OneAnswer",
+        "OutputsOnce",
         "ParcelWhole",
         "ProbationServed",
         "ReadyIsSubscribed",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from liftlog.core.context import Context
 from liftlog.messages import EnvelopeAnswer
 from liftlog.options.wishes import LEADER, NONE, Wishes
-from liftlog.types import Message
+from liftlog.types import NO_OFFSET, Message
 
 
 class WantedAnswers(NamedTuple):
@@ -24,6 +24,8 @@ class WantedAnswers(NamedTuple):
     full: list[bool] | None = None
     enveloped: list[EnvelopeAnswer | None] | None = None
     by_leader: list[bool] | None = None
+    cursor: int = NO_OFFSET
+    """L10: where the run begins that the one message opens."""
 
     def at(self, places: Sequence[int]) -> WantedAnswers:
         """The same of the messages at these places."""
@@ -32,6 +34,7 @@ class WantedAnswers(NamedTuple):
             None if self.full is None else [self.full[place] for place in places],
             None if self.enveloped is None else [self.enveloped[place] for place in places],
             None if self.by_leader is None else [self.by_leader[place] for place in places],
+            self.cursor,
         )
 
     def of_policy(self, by_leader: bool) -> WantedAnswers:
@@ -74,4 +77,5 @@ def answers_to(
         full if any(full) else None,
         enveloped if any(enveloped) else None,
         by_leader if any(by_leader) else None,
+        wishes[0].granted if len(wishes) == 1 else NO_OFFSET,
     )

@@ -14,11 +14,12 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from liftlog.core.context import Context
+from liftlog.core.metadata.subjects import foreign_to, partition_subject
 from liftlog.core.replica.holding import NotNow, full, has_room
 from liftlog.core.replica.lasts import LastRecords, subjects_of
 from liftlog.core.replica.state import LogState
-from liftlog.messages import RefusePublishes
-from liftlog.options.wishes import Wishes
+from liftlog.messages import ERR_HEADER, RefusePublishes
+from liftlog.options.wishes import Refusal, Wishes
 from liftlog.types import NO_OFFSET, Message
 
 
@@ -48,6 +49,21 @@ class _WaitingRefusal(NamedTuple):
     number: int
     refusal: RefusePublishes
     size: int
+
+
+def about_us(log: LogState, wishes: list[Wishes]) -> list[Wishes]:
+    """L9: refused is who asks about a subject that is not this partition's."""
+    config = log.config
+    if config is None or not any(wish.compared for wish in wishes):
+        return wishes
+    pattern, seen = partition_subject(config.subject, log.id.index), []
+    for wish in wishes:
+        problem = foreign_to(pattern, wish.compared) if wish.compared else ""
+        if problem and wish.refusal is None:
+            text = f"the subject whose last message is expected is not this partition's: {problem}"
+            wish = wish._replace(refusal=Refusal(ERR_HEADER, text))
+        seen.append(wish)
+    return seen
 
 
 class ExpectedPlaces:

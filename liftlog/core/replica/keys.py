@@ -17,10 +17,11 @@ def encode(
     messages: Sequence[Message],
     wishes: Sequence[Wishes] | None,
 ) -> Batch:
-    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged, and an
-    envelope's content in its place. Raises ValueError like `liftlog.format.encode_messages`.
+    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged, but for
+    those of an opening (L10), and an envelope's content in its place. Raises ValueError like
+    `liftlog.format.encode_messages`.
     """
-    if wishes is None or all(wish.key is None and wish.envelope is None for wish in wishes):
+    if wishes is None or all(map(_as_they_came, wishes)):
         return encode_messages(log, base_offset, epoch, timestamp_ms, messages)
     records = [
         Record(
@@ -35,3 +36,7 @@ def encode(
         for place, ((subject, reply, headers, value), wish) in enumerate(zip(messages, wishes, strict=True))
     ]
     return encode_records(log, epoch, records)
+
+
+def _as_they_came(wish: Wishes) -> bool:
+    return wish.key is None and wish.envelope is None and wish.headers is None

@@ -12,9 +12,9 @@ from itertools import compress
 from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
-from liftlog.core.metadata.subjects import foreign_to, partition_subject
+from liftlog.core.metadata.subjects import partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
-from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, unfit
+from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
 from liftlog.core.replica.holding import NotNow, is_bounded
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
@@ -28,7 +28,6 @@ from liftlog.messages import (
     ERR_EXPECTED_LAST,
     ERR_EXPECTED_OFFSET,
     ERR_FULL,
-    ERR_HEADER,
     ERR_NOT_READY,
     ERR_OVERLOAD,
     ERR_READ_ONLY,
@@ -42,7 +41,7 @@ from liftlog.messages import (
 )
 from liftlog.options.reading import read
 from liftlog.options.wishes import NO_WISHES, Refusal, Wishes
-from liftlog.types import Batch, ClientRef, Message
+from liftlog.types import NO_OFFSET, Batch, ClientRef, Message
 
 RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
 """N1: pauses between attempts to subscribe while NATS refuses; they double."""
@@ -332,7 +331,7 @@ class Leader:
             wishes = [NO_WISHES] * len(messages)
         if wishes is not None:
             wishes = opened(ctx, config, log.id.index, messages, wishes)
-            messages, wishes = self._heed(received_ms, messages, self._about_us(wishes))
+            messages, wishes = self._heed(received_ms, messages, about_us(log, wishes))
             messages, wishes = self._compare(received_ms, messages, wishes)
         if not messages:
             return False
@@ -429,9 +428,9 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """C6, L2, L6, L7, L9: what expects another offset than it would get, or another record before it, is
-        not stored, nor what is there already by its id or its number, or is not due, or finds the partition
-        full; returns the rest.
+        """C6, L2, L6, L7, L9, L10: what expects another offset than it would get, or another record before
+        it, is not stored, nor what is there already by its id or its number, or is not due, or finds the
+        partition full; returns the rest.
         """
         known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
         expecting = any(wish.expected is not None or wish.expected_last is not None for wish in wishes)
@@ -460,6 +459,7 @@ class Leader:
         """Tell who sent it, now or when it may be told. What that takes up until then, in bytes."""
         if isinstance(one, Again):
             by_leader = wanted.by_leader is not None
+            wanted = wanted._replace(cursor=one.cursor)
             ack = self._ack(one.offset, wanted, by_leader, duplicate=True, records=one.records)
             return self.repeats.add(ack, size)
         if isinstance(one, NotNow):
@@ -478,20 +478,6 @@ class Leader:
         text = f"wrong last sequence: {last + 1}; {where}"
         refusal = self._refusal(wanted, ERR_EXPECTED_LAST, text, last_offset=last)
         return self.refusing.add(last + 1, refusal, size, self.log.hw)
-
-    def _about_us(self, wishes: list[Wishes]) -> list[Wishes]:
-        """L9: refused is who asks about a subject that is not this partition's."""
-        config = self.log.config
-        if config is None or not any(wish.compared for wish in wishes):
-            return wishes
-        pattern, seen = partition_subject(config.subject, self.log.id.index), []
-        for wish in wishes:
-            problem = foreign_to(pattern, wish.compared) if wish.compared else ""
-            if problem and wish.refusal is None:
-                text = f"the subject whose last message is expected is not this partition's: {problem}"
-                wish = wish._replace(refusal=Refusal(ERR_HEADER, text))
-            seen.append(wish)
-        return seen
 
     def wait_no_more(self, known: JudgeNow) -> bool:
         """L9: these have waited for the last records of their subjects. Whether any was stored."""
@@ -538,8 +524,9 @@ class Leader:
         if wanted.by_leader is not None:
             self.syncing.append(Inflight(base, end, wanted.of_policy(by_leader=True), 0, records))
         waiting = Inflight(base, end, wanted.of_policy(by_leader=False), size, records)
-        mutants = self.ctx.mutants
-        if mutants.ack_at_append or (records and mutants.parcel_acked_at_append):
+        mutants, opens = self.ctx.mutants, wanted.cursor != NO_OFFSET
+        early = (records and mutants.parcel_acked_at_append) or (opens and mutants.opening_acked_at_append)
+        if mutants.ack_at_append or early:
             self._acknowledge(waiting)
             waiting.silence()
         self.inflight.append(waiting)
@@ -568,6 +555,7 @@ class Leader:
             by_leader=by_leader and not self.ctx.mutants.leader_ack_as_committed,
             duplicate=duplicate,
             records=records,
+            cursor=wanted.cursor,
         )
 
     def synced(self) -> None:

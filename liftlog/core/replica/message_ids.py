@@ -18,12 +18,13 @@ goes by the newest time that is *committed*: whoever leads next may not have a l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
 from liftlog.core.replica.holding import NotNow
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
+from liftlog.core.replica.processors import granted, misfit
 from liftlog.core.replica.producer_table import Fenced, Lies, NotDue, ProducerTable, TooOld
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -40,9 +41,9 @@ from liftlog.messages import (
     TimeFound,
 )
 from liftlog.options.headers import ID_LINE, stored_id
-from liftlog.options.numbered import Numbered, may_have_numbers, stored_number
+from liftlog.options.numbered import Numbered, StoredNumber, may_have_numbers, stored_number
 from liftlog.options.wishes import Wishes
-from liftlog.types import PRODUCERS_MAX, Batch, LiftlogError, Record
+from liftlog.types import NO_OFFSET, PRODUCERS_MAX, Batch, LiftlogError, Record
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""
@@ -54,12 +55,13 @@ LONG_PAUSE_MS = 30_000
 
 class Again(NamedTuple):
     """The `number`-th of the messages that came is there already, at `offset`. `records`: of a parcel, how
-    many it has there.
+    many it has there. `cursor`: of one that opened a run, where that begins (L10).
     """
 
     number: int
     offset: int
     records: int = 0
+    cursor: int = NO_OFFSET
 
 
 class NotNext(NamedTuple):
@@ -163,11 +165,11 @@ class RememberedIds:
         return clock_ms
 
     def sort_out(
-        self, places: ExpectedPlaces, wishes: Sequence[Wishes]
+        self, places: ExpectedPlaces, wishes: list[Wishes]
     ) -> Iterator[Unfit | Unknown | Again | NotNow | NotNext]:
         """Which of these messages, to be stored one after the other with the stamp that was given last, are
-        not stored; the others are in the tables then. What is known comes before what is expected (L6, L9),
-        as in JetStream.
+        not stored; the others are in the tables then, and what opens a run is completed (L10). What is
+        known comes before what is expected (L6, L9), as in JetStream.
         """
         now_ms = self._now_ms
         self._table.pass_to(now_ms)
@@ -183,7 +185,13 @@ class RememberedIds:
             elif wish.numbered is not None and not self._has_room_for(wish.numbered):
                 yield NotNow(number, ERR_OVERLOAD, self._full_of_producers())
             else:
-                self._remember(wish.id, wish.numbered, places.place, wish.span, now_ms)
+                if wish.opens and wish.numbered is not None and wish.cursor is not None:
+                    made = granted(
+                        self._ctx, self._producers, wish.numbered, wish, wish.cursor, self._log.hw
+                    )
+                    wish = wishes[number] = made
+                number_of = StoredNumber(wish.numbered, wish.span, wish.cursor) if wish.numbered else None
+                self._remember(wish.id, number_of, places.place, now_ms)
                 places.take(number, wish)
 
     def _not_new(self, number: int, wish: Wishes, place: int) -> Again | NotNow | NotNext | None:
@@ -198,17 +206,19 @@ class RememberedIds:
         if numbered is not None:
             if not ctx.decides(("L2.unread", self.whole)):
                 return self._not_read(number)
-            return self._not_due(number, numbered, place, wish.parcel is not None)
+            return self._not_due(number, numbered, place, wish)
         return None
 
-    def _not_due(self, number: int, numbered: Numbered, place: int, parcel: bool) -> Again | NotNext | None:
+    def _not_due(self, number: int, numbered: Numbered, place: int, wish: Wishes) -> Again | NotNext | None:
         """L2: the same of a message that its producer has numbered."""
         decides, name = self._ctx.decides, numbered.producer.decode("ascii", "backslashreplace")[:64]
         verdict = self._producers.verdict(numbered)
         if not decides(("L2.stored", not isinstance(verdict, Lies | TooOld))):
             if isinstance(verdict, Lies):
                 offset = place if self._ctx.mutants.repeat_gets_own_place else verdict.offset
-                return Again(number, offset, verdict.span if parcel else 0)
+                begins = self._producers.begins_at(numbered.producer) if wish.opens else None
+                cursor = NO_OFFSET if begins is None else begins.position
+                return Again(number, offset, verdict.span if wish.parcel is not None else 0, cursor)
             text = (
                 f"message {numbered.sequence} of producer {name!r}, run {numbered.run}, is stored, and it is "
                 "not remembered any more where: read the stream for it"
@@ -229,17 +239,18 @@ class RememberedIds:
                     "run, with 0"
                 )
             return NotNext(number, place, ERR_NOT_DUE, text, next_sequence=verdict.due)
-        return None
+        bad = misfit(self._ctx, self._producers, numbered, wish, self._producers.window_ms)
+        return None if bad is None else NotNext(number, place, bad.code, bad.text)
 
     def _remember(
-        self, id: bytes | None, numbered: Numbered | None, place: int, span: int, stamp_ms: int
+        self, id: bytes | None, number: StoredNumber | None, place: int, stamp_ms: int
     ) -> None:
         """A message with this id, or number, lies there and has this time."""
         if id is not None:
             self._table.add(id, place, stamp_ms)
-        if numbered is not None:
+        if number is not None:
             self._table.keep(place, stamp_ms)
-            self._producers.add(numbered, place, span, stamp_ms)
+            self._producers.add(number.numbered, place, number.span, stamp_ms, number.cursor)
 
     def _has_room_for(self, numbered: Numbered) -> bool:
         producers, most = self._producers, self._most_producers
@@ -379,8 +390,7 @@ class RememberedIds:
         for record in records:
             id, number = stored_id(record.headers), stored_number(record.headers)
             if self._next <= record.offset < end:
-                numbered, span = number if number is not None else (None, 1)
-                self._remember(id, numbered, record.offset, span, record.timestamp_ms)
+                self._remember(id, number, record.offset, record.timestamp_ms)
         self._next = batch.end_offset
 
     def _unreadable(self) -> None:

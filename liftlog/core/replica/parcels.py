@@ -36,7 +36,7 @@ from liftlog.parcel import (
     walk,
     with_lines,
 )
-from liftlog.types import Batch, Message, PartitionId, StreamConfig
+from liftlog.types import NO_OFFSET, Batch, Message, PartitionId, StreamConfig
 
 
 class Decides(Protocol):
@@ -61,7 +61,8 @@ def opened(
             else:
                 ctx.mark("L8.opened")
                 if wish.numbered is not None and not ctx.mutants.parcel_not_marked:
-                    lines = lines_of(wish.numbered, parcel.records)
+                    cursor = None if ctx.mutants.parcel_without_cursor else wish.cursor
+                    lines = lines_of(wish.numbered, parcel.records, cursor)
                     parcel = Parcel(parcel.records, with_lines(parcel.plain, lines))
                 if HEADER_BYTES + len(parcel.plain) > ctx.config.batch_max_bytes:
                     wish = wish._replace(refusal=_too_large(parcel, ctx.config.batch_max_bytes))
@@ -134,19 +135,23 @@ Run = tuple[list[Message], list[Wishes] | None]
 
 
 def runs(messages: list[Message], wishes: list[Wishes] | None) -> Iterator[Run]:
-    """Cut what came at each parcel, which is a run of its own."""
-    if wishes is None or all(wish.parcel is None for wish in wishes):
+    """Cut what came at each parcel, and at what opens a run of a processor (L10): each is one of its own."""
+    if wishes is None or not any(map(_stands_alone, wishes)):
         yield messages, wishes
         return
     begun = 0
     for place, wish in enumerate(wishes):
-        if wish.parcel is not None:
+        if _stands_alone(wish):
             if begun < place:
                 yield messages[begun:place], wishes[begun:place]
             yield messages[place : place + 1], wishes[place : place + 1]
             begun = place + 1
     if begun < len(messages):
         yield messages[begun:], wishes[begun:]
+
+
+def _stands_alone(wish: Wishes) -> bool:
+    return wish.parcel is not None or wish.granted != NO_OFFSET
 
 
 def parcel_of(wishes: Sequence[Wishes] | None) -> Parcel | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
+from liftlog.options.cursors import InputCursor
 from liftlog.options.numbered import Numbered
 
 PLACES = 1024
@@ -46,19 +47,27 @@ Verdict = Lies | Fenced | NotDue | TooOld | None
 
 
 class _Line:
-    """`offsets`, `spans`: of the last messages of the run, up to `due`."""
+    """`offsets`, `spans`: of the last messages of the run, up to `due`. `cursor`: that of the last one (L10);
+    `before`: of the one before it; `begins`: of message 0 of the run.
+    """
 
-    __slots__ = ("due", "newest_ms", "offsets", "run", "spans")
+    __slots__ = ("before", "begins", "cursor", "due", "newest_ms", "offsets", "run", "spans")
 
-    def __init__(self, run: int, due: int) -> None:
+    def __init__(
+        self, run: int, due: int, cursor: InputCursor | None, begins: InputCursor | None
+    ) -> None:
         self.run = run
         self.due = due
         self.newest_ms = 0
+        self.cursor = cursor
+        self.before: InputCursor | None = None
+        self.begins = begins
         self.offsets = array("q")
         self.spans = array("H")
 
-    def heard(self, stamp_ms: int) -> None:
+    def heard(self, stamp_ms: int, cursor: InputCursor | None) -> None:
         self.newest_ms = stamp_ms
+        self.before, self.cursor = self.cursor, cursor
 
     def add(self, offset: int, span: int) -> None:
         if len(self.offsets) >= 2 * PLACES:
@@ -114,13 +123,32 @@ class ProducerTable:
             return line.place_of(numbered.sequence)
         return None if numbered.sequence == line.due else NotDue(line.due, known=True)
 
-    def add(self, numbered: Numbered, offset: int, span: int, stamp_ms: int) -> None:
+    def cursor_of(self, producer: bytes, below: int | None = None) -> InputCursor | None:
+        """How far the processor is, by its last message (L10); None: nothing is known of it. `below`: by the
+        one before that, if it is not below this offset.
+        """
+        line = self._lines.get(producer)
+        if line is None:
+            return None
+        if below is not None and line.offsets and line.offsets[-1] >= below:
+            return line.before
+        return line.cursor
+
+    def begins_at(self, producer: bytes) -> InputCursor | None:
+        """With which cursor the newest run of a processor was opened; None: nobody remembers."""
+        line = self._lines.get(producer)
+        return None if line is None else line.begins
+
+    def add(
+        self, numbered: Numbered, offset: int, span: int, stamp_ms: int, cursor: InputCursor | None = None
+    ) -> None:
         """The message lies there, and has this time; records come in the order of their offsets."""
         producer, run, sequence = numbered
-        line = self._lines.pop(producer, None)
+        line = before = self._lines.pop(producer, None)
         if line is None or line.run < run or (line.run == run and line.due < sequence):
-            line = _Line(run, sequence)
+            begins = cursor if sequence == 0 else None
+            line = _Line(run, sequence, None if before is None else before.cursor, begins)
         self._lines[producer] = line
         if line.run == run and line.due == sequence:
             line.add(offset, span)
-        line.heard(stamp_ms)
+        line.heard(stamp_ms, cursor)

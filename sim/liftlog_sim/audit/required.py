@@ -182,6 +182,8 @@ AUDITED_MARKS = (
     "L7.unreadable",
     "L8.opened",
     "L8.refused",
+    "L10.begun",
+    "L10.goes-on",
     "L9.behind",
     "L9.late",
     "L9.noted-gone",

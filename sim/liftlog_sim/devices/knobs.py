@@ -116,6 +116,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of these that purge by subject."""
     consumers: int = 0
     """Clients of durable consumers, where streams have a journal (K1 to K7)."""
+    processors: int = 0
+    """Processors, where streams remember producers (L10)."""
     consume_interval_us: int = 400 * MILLISECOND
     ask_subjects_us: int = 0
     """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""

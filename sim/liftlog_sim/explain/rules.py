@@ -76,6 +76,10 @@ RULES: dict[str, tuple[str, str]] = {
     "ProducedOnce": ("L2", _L2),
     "ProducedInOrder": ("L2", _L2),
     "RunsFenced": ("L2", _L2),
+    "OutputsOnce": (
+        "L10",
+        "So who goes on from there stores what comes of each record of its input once, whatever older runs do, and whenever they hear that they are replaced.",  # noqa: E501
+    ),
     "ParcelWhole": (
         "L8",
         "One parcel becomes one batch, between what came before and behind it, under one checksum, and logs end, are cut and are committed between batches only.",  # noqa: E501

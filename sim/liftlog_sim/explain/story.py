@@ -59,6 +59,7 @@ _EMPHASIS = {
     "ProducedOnce": "stores",
     "ProducedInOrder": "stores",
     "RunsFenced": "stores",
+    "OutputsOnce": "stores",
     "ParcelWhole": "stores",
     "HoldsNoMore": "stores",
     "SubjectAnswersTrue": "client",

@@ -119,7 +119,7 @@ def draw_knobs(
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
         mixed = Draws(seed, "releases").random() < MIXED_RELEASES
-        changes["mixed_releases"] = mixed and (profile or drawn) not in (REPEATS, "removals", "consumers")
+        changes["mixed_releases"] = mixed and (profile or drawn) not in NEW_TODAY
         if not knobs.sick_from_us:
             changes.update(answers_of(seed))
             changes["expecting"] = expecting_of(seed)
@@ -151,12 +151,16 @@ IDS_SHARE = 0.2
 def _with_ids(draws: Draws, knobs: Knobs) -> tuple[StreamConfig, ...]:
     if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us:
         return knobs.streams
-    if knobs.profile != REPEATS and draws.random() >= IDS_SHARE:
+    if knobs.profile not in REMEMBERING and draws.random() >= IDS_SHARE:
         return knobs.streams
     return remembering(draws, knobs.streams)
 
 
-REPEATS = "repeats"
+REPEATS, PROCESSORS = "repeats", "processors"
+REMEMBERING = (REPEATS, PROCESSORS)
+"""Worlds that are about what a window remembers."""
+NEW_TODAY = (*REMEMBERING, "removals", "consumers")
+"""And about what no older release can."""
 SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
 MIXED_RELEASES = 0.25
@@ -576,6 +580,11 @@ def _repeats(draws: Draws) -> Knobs:
     )
 
 
+def _processors(draws: Draws) -> Knobs:
+    """The same worlds with processors, whose runs replace each other (L10)."""
+    return msgspec.structs.replace(_repeats(draws), processors=draws.part("processors").choice((1, 2, 4)))
+
+
 def _calm(draws: Draws) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return base_knobs(draws, faults=())
@@ -606,6 +615,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "hiccups": hiccups,
     "failover": failover,
     "repeats": _repeats,
+    PROCESSORS: _processors,
     "removals": removals,
     "consumers": consumers,
     "calm": _calm,
@@ -617,6 +627,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
     *(("removals", 0.04), ("consumers", 0.03)),
+    (PROCESSORS, 0.02),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -37,6 +37,7 @@ from liftlog_sim.truth.names import (
     SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
 )
+from liftlog_sim.truth.processors import StoredCursors
 from liftlog_sim.truth.producers import StoredNumbers
 
 CRC_START, CRC_END = 16, 20
@@ -131,6 +132,7 @@ class PartitionTruth:
         "leader_acks",
         "leaders",
         "numbers",
+        "processors",
         "purge_asked",
         "purged",
         "purged_in",
@@ -152,6 +154,7 @@ class PartitionTruth:
         self.contents = Contents()
         self.ids = StoredIds()
         self.numbers = StoredNumbers()
+        self.processors = StoredCursors()
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
         self.repeated: list[tuple[int, int, int]] = []
@@ -302,7 +305,7 @@ class PartitionTruth:
 
     def _ids_committed(self, known: int) -> None:
         """What is committed from `known` on was not before. StoredOnce, TimesInOrder, ProducedOnce,
-        ProducedInOrder, RunsFenced.
+        ProducedInOrder, RunsFenced, OutputsOnce.
         """
         for offset in range(known, self.hw):
             record = self.contents.committed[offset]
@@ -310,10 +313,11 @@ class PartitionTruth:
                 continue
             self.checks["StoredOnce"] += 1
             self.checks["TimesInOrder"] += 1
-            for name in ("ProducedOnce", "ProducedInOrder", "RunsFenced"):
+            for name in ("ProducedOnce", "ProducedInOrder", "RunsFenced", "OutputsOnce"):
                 self.checks[name] += 1
             finding = self.ids.committed(offset, record)
             finding = finding or self.numbers.committed(offset, record, self.ids.window_ms)
+            finding = finding or self.processors.committed(offset, record, self.ids.window_ms)
             if finding is not None:
                 raise Violation(finding.invariant, f"partition {self.id}: {finding.text}")
 

@@ -32,6 +32,8 @@
     ProducedOnce         no message of a producer's run is committed twice, while it is remembered (L2)
     ProducedInOrder      none is committed before the one that precedes it in its run (L2)
     RunsFenced           behind the first message of a run there is none of an older one (L2)
+    OutputsOnce          what is committed of a processor is what comes of each position of its input up to
+                         its cursor, once, while it is remembered (L10)
     ParcelWhole          what was sent in one parcel is committed at once, as it was sent, or not at all (L8)
     SubjectAnswersTrue   what a client is told of subjects is what the committed log says of the offsets that
                          the answer names, and nothing older than it asked for, see `truth/subjects.py` (S1)
@@ -119,6 +121,7 @@ STEP_INVARIANTS = (
     "ProducedOnce",
     "ProducedInOrder",
     "RunsFenced",
+    "OutputsOnce",
     "ParcelWhole",
     "SubjectAnswersTrue",
     "HeadersHeeded",

@@ -40,6 +40,7 @@ from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
 from liftlog_sim.workload.operations import ClientOperation
+from liftlog_sim.workload.processing import SimulatedProcessor
 from liftlog_sim.workload.reader import Reader
 from liftlog_sim.workload.repeating import TOO_LONG
 from liftlog_sim.workload.rivalling import Rivalry
@@ -48,6 +49,8 @@ from liftlog_sim.workload.targets import WORDS, Target
 
 ACK_TIMEOUT_US = 5 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
+PROCESSORS_FROM = 9000
+"""Above the numbers of all other publishers."""
 
 
 class Workload:
@@ -71,7 +74,13 @@ class Workload:
         cluster.bus.on_acks = self._acks
         cluster.bus.on_refusals = self._refusals
         knobs = cluster.knobs
-        self._publishers = {number: Publisher(shared, number) for number in range(knobs.publishers)}
+        self._publishers: dict[int, Publisher | SimulatedProcessor] = {
+            number: Publisher(shared, number) for number in range(knobs.publishers)
+        }
+        self._processors = [
+            SimulatedProcessor(shared, seat, PROCESSORS_FROM + seat) for seat in range(knobs.processors)
+        ]
+        self._publishers.update({one.number: one for one in self._processors})
         self._joining: list[Callable[[], None]] = []
         self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
@@ -98,7 +107,9 @@ class Workload:
         """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
         self._extra_bursts += 1
         draws = self._cluster.chances.draws("burst", self._extra_bursts)
-        self._publishers[0].publish(target, count, with_reply, f"x{self._extra_bursts}", draws, strange=0.0)
+        first = self._publishers[0]
+        assert isinstance(first, Publisher)
+        first.publish(target, count, with_reply, f"x{self._extra_bursts}", draws, strange=0.0)
 
     # -- streams -------------------------------------------------------------------------------------------
 
@@ -139,6 +150,8 @@ class Workload:
         self._asker.start()
         for client in self._consuming:
             client.start()
+        for processor in self._processors:
+            processor.start()
         for start in self._joining:
             start()
 
@@ -147,7 +160,7 @@ class Workload:
     @property
     def joined(self) -> int:
         """How many publishers there are."""
-        return len(self._publishers)
+        return len(self._publishers) - len(self._processors)
 
     def join(self, start: Callable[[], None]) -> None:
         """Somebody else begins when the streams are there."""
