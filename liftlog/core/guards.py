@@ -209,6 +209,8 @@ GUARDS: dict[str, str] = {
     "L8.options": "a record of a parcel is stored as if its header had been honoured",
     "L9.not-known": "a leader that does not know the last record of a subject takes it to have none",
     "L9.expected-last": "a message is stored behind another record of its subject than it expects",
+    "R22.on-its-way": "a leader counts a message that it has written to be gone, and that is not committed",
+    "R22.meanwhile": "a leader uses what was counted before it wrote that something else is gone",
     "L9.unheeded": "a leader compares before it heeds all that was deleted",
 }
 """By name, in the order of the rules: what happens without it."""
