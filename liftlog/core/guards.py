@@ -309,6 +309,8 @@ REMOVABLE: tuple[str, ...] = (
     "L9.not-known",
     "L9.expected-last",
     "L9.unheeded",
+    "R22.on-its-way",
+    "R22.meanwhile",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 

@@ -340,7 +340,7 @@ class SubjectIndexes:
 
 
 def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
-    """What matches, or is too much of its subject, a chunk after the other."""
+    """What matches, a chunk after the other; or what is too much of its subject (R22)."""
     at, until = max(job.offset, index.first), min(job.until, index.next)
     limit, runs = at + STEP_OFFSETS, list[OffsetRange]()
     while at < min(until, limit) and len(runs) < job.limit:

@@ -79,7 +79,7 @@ def test_L9_with_a_planted_bug_what_was_deleted_is_the_last() -> None:
 @pytest.mark.parametrize("mutant", [False, True])
 def test_L9_a_leader_compares_when_it_knows_what_was_deleted(mutant: bool) -> None:
     """Its journal is committed to where it began: what the one before was told is in it."""
-    world, partition = ready(mutants=Mutants(last_before_heeded=mutant))
+    world, partition = ready(mutants=Mutants(without="L9.unheeded" if mutant else ""))
     publish(world, partition, plain(b"old"))
     assert world.run_until(lambda: world.committed(partition, 4))
     old = world.leader(partition)

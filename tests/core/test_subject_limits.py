@@ -119,7 +119,7 @@ def test_R22_a_new_leader_finds_what_the_one_before_has_not_written() -> None:
 @pytest.mark.parametrize("mutant", [False, True])
 def test_R22_what_is_on_its_way_to_be_gone_does_not_count(mutant: bool) -> None:
     """The deletion of the newest is written and not committed when another message comes."""
-    world, partition = limited(mutants=Mutants(limit_counts_what_goes=mutant))
+    world, partition = limited(mutants=Mutants(without="R22.on-its-way" if mutant else ""))
     put(world, partition, "a", "a")
     assert shows(world, partition, 0, 1)
     world.drop = lambda sender, to, message: message_of_journal(message, partition)
@@ -135,7 +135,7 @@ def test_R22_what_is_on_its_way_to_be_gone_does_not_count(mutant: bool) -> None:
 @pytest.mark.parametrize("mutant", [False, True])
 def test_R22_what_was_counted_before_something_else_is_deleted_is_not_used(mutant: bool) -> None:
     """Storage has been asked, and answers after a deletion was written."""
-    world, partition = limited(mutants=Mutants(limit_counted_before=mutant))
+    world, partition = limited(mutants=Mutants(without="R22.meanwhile" if mutant else ""))
     put(world, partition, "a", "a")
     assert shows(world, partition, 0, 1)
     put(world, partition, "a")

@@ -95,8 +95,8 @@ class LastRecords:
 
     def _heeds(self) -> bool:
         """Whether all is known to be gone that was committed to be."""
-        removed, early = self._removed, self._ctx.mutants.last_before_heeded
-        return removed is None or early or self._ctx.decides(("L9.unheeded", removed.heeds_all))
+        removed = self._removed
+        return removed is None or self._ctx.decides(("L9.unheeded", removed.heeds_all))
 
     def _is_gone(self, offset: int) -> bool:
         if self._removed is None or self._ctx.mutants.last_may_be_removed:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from liftlog.core.replica.entries import RUNS_MAX
 from liftlog.core.replica.indexstate import KEPT_MS
 from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import JOBS_WAIT, LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import BEYOND_NEWEST, AskSubjects, SubjectsFolded, SubjectsTold
@@ -78,8 +77,7 @@ class SubjectLimits:
             data.touch(JOBS_WAIT)
             return
         waits_for = max(purges.written, removed.committed)
-        known = removed.folded >= waits_for or ctx.mutants.limit_counts_what_goes
-        if not removed.is_known or not ctx.decides(("R22.on-its-way", known)):
+        if not removed.is_known or not ctx.decides(("R22.on-its-way", removed.folded >= waits_for)):
             return
         number = ctx.new_ticket()
         if ctx.reads.begin_fold(self.log.id, number, lasts=True):
@@ -123,5 +121,5 @@ class SubjectLimits:
 
     def _still(self) -> bool:
         """Whether what was counted is what there is: nothing was written meanwhile that deletes."""
-        same = self._question == self._state() or self._ctx.mutants.limit_counted_before
+        same = self._question == self._state()
         return self._may_write() and not self._purges.counts and self._ctx.decides(("R22.meanwhile", same))
