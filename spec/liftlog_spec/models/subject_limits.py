@@ -12,7 +12,7 @@ their own. It is a count, and a count can be too late, or too early:
   and is about what was committed when it began. Counting newcomers, it would find their excess in the middle.
 - A new leader looks at everything: nothing is to be known of what the one before found and did not write.
 
-What is modelled: looks in parts of one record, deletions, leaders that come and go with what is not committed.
+What is modelled: looks in parts of one record, deletions, leaders that come and go with what is uncommitted.
 
 What is abstracted. *Replication* of both logs, told as what is committed and what a new leader keeps of the
 rest. *The subject index*: it answers by what is committed, without what it was told to be gone (S1).
