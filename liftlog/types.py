@@ -484,6 +484,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     removal: bool | UnsetType = UNSET
     """Single messages can be deleted: each partition has a journal, which says which are (ADR 0062). Unset,
     and never False, if they cannot."""
+    max_messages_per_subject: Number | UnsetType = UNSET
+    """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
 
     @property
     def has_journal(self) -> bool:
@@ -504,6 +506,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def holds_most(self) -> int:
         """C6: how many messages a partition holds at most; 0 = any number."""
         return 0 if self.messages_max is UNSET else self.messages_max
+
+    @property
+    def keeps_of_subject(self) -> int:
+        """R22: how many messages of a subject stay in a partition; 0 = all of them."""
+        return 0 if self.max_messages_per_subject is UNSET else self.max_messages_per_subject
 
     @property
     def log_options(self) -> LogOptions:

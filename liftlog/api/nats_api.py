@@ -75,7 +75,10 @@ PROTOCOL = "Liftlog-Protocol"
 SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
     PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
     Contact: {"cluster": 3, "strangers": 3},
-    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3, "removal": 3},
+    StreamConfig: {
+        **{"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3, "removal": 3},
+        "max_messages_per_subject": 3,
+    },
 }
 """With which version fields came that answers did not have before."""
 _UNKNOWN: Mapping[int, Without] = {

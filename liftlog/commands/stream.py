@@ -155,6 +155,7 @@ LOG_OPTIONS = (
     "dedupe_ids_max",
     "messages_max",
     "removal",
+    "max_messages_per_subject",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -185,6 +186,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
     _add_messages_max(create)
+    _add_subject_limit(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -215,6 +217,17 @@ def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
         default=UNSET,
         metavar="N",
         help=f"refuse new messages while a partition holds so many, rather than drop old ones{none}",
+    )
+
+
+def _add_subject_limit(parser: argparse.ArgumentParser, none: str = "") -> None:
+    """How many messages of a subject stay in a partition (R22)."""
+    parser.add_argument(
+        "--max-messages-per-subject",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help=f"delete older messages of a subject than its newest N, of a stream with --removal{none}",
     )
 
 
@@ -258,6 +271,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
     _add_messages_max(alter, "; 0 = any number")
+    _add_subject_limit(alter, "; 0 = all of them")
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")

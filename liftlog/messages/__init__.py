@@ -133,6 +133,7 @@ from liftlog.messages.consumers import (
     runs_of,
 )
 from liftlog.messages.effects import (
+    BEYOND_NEWEST,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     STORAGE_JOBS,
@@ -245,6 +246,7 @@ from liftlog.messages.struct import Struct
 
 __all__ = [
     "ACK",
+    "BEYOND_NEWEST",
     "DELIVERS",
     "DELIVER_ALL",
     "DELIVER_FROM",

@@ -274,9 +274,11 @@ class AskSubjects(StorageJob):
     has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
     `gone`: offsets that are to be in no answer (R21).
 
-    A leader asks two questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
+    A leader asks three questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
     on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
-    the `limit` newest that match begin; if there are fewer at `place` and above, how many.
+    the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
+    which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
+    all such ones below `offset` are gone.
     """
 
     log: PartitionId
@@ -288,10 +290,12 @@ class AskSubjects(StorageJob):
     limit: int
     until: int = 0
     gone: OffsetSet | None = None
+    keep: int = 0
 
 
 MATCHING_RUNS = "runs"
 NEWEST_MATCHES = "newest"
+BEYOND_NEWEST = "beyond"
 
 
 class AskLasts(StorageJob):

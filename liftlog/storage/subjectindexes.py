@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import (
+    BEYOND_NEWEST,
     LAST_OF_SUBJECT,
     MATCHING_RUNS,
     NEWEST_MATCHES,
@@ -313,7 +314,7 @@ class SubjectIndexes:
             found = index.next_match(job.pattern, job.offset, until)
             if found is None and until < index.next:
                 return answer._replace(place=until)
-        elif job.what == MATCHING_RUNS:
+        elif job.what in (MATCHING_RUNS, BEYOND_NEWEST):
             return _runs(index, job, answer)
         elif job.what == NEWEST_MATCHES:
             return _newest(index, job, answer)
@@ -339,12 +340,17 @@ class SubjectIndexes:
 
 
 def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
-    """What matches, a chunk after the other."""
+    """What matches, a chunk after the other; or what is too much of its subject (R22)."""
     at, until = max(job.offset, index.first), min(job.until, index.next)
     limit, runs = at + STEP_OFFSETS, list[OffsetRange]()
     while at < min(until, limit) and len(runs) < job.limit:
         step = min((at // CHUNK_OFFSETS + 1) * CHUNK_OFFSETS, until)
-        runs.extend(OffsetRange(*run) for run in index.runs(job.pattern, at, step))
+        if job.what == BEYOND_NEWEST:
+            step = min(until, limit)
+            found = index.beyond(job.keep, at, step, until)
+        else:
+            found = index.runs(job.pattern, at, step)
+        runs.extend(OffsetRange(*run) for run in found)
         at = step
     if len(runs) > job.limit:
         at = runs[job.limit].start

@@ -312,6 +312,21 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "subject-limits",
+            "liftlog_spec.models.subject_limits",
+            "LimitsBySubject",
+            "of each subject the newest so many messages stay, beside deletions",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "subjects": "Subjects",
+                "limit": "Limit",
+                "epochs": "Epochs",
+                "deletes": "Deletes",
+            },
+            small={"records": 3, "entries": 2, "subjects": 1},
+        ),
+        ModelEntry(
             "message-ids",
             "liftlog_spec.models.message_ids",
             "MessageIds",

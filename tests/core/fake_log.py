@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
 from liftlog.messages import (
+    BEYOND_NEWEST,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     AskLasts,
@@ -189,6 +190,10 @@ class Log:
             # Two offsets at a time.
             until = min(job.until, max(job.offset, self.log_start) + 2)
             runs = [OffsetRange(*run) for run in index.runs(job.pattern, job.offset, until)]
+            place = until if until < job.until else -1
+        elif job.what == BEYOND_NEWEST:
+            until = min(job.until, max(job.offset, self.log_start) + 2)
+            runs = [OffsetRange(*run) for run in index.beyond(job.keep, job.offset, until, job.until)]
             place = until if until < job.until else -1
         elif job.what == NEWEST_MATCHES:
             low = max(self.log_start, job.until - 2)

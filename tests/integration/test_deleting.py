@@ -143,3 +143,58 @@ def test_r21_options_of_a_purge_that_do_not_go_together(tmp_path: Path) -> None:
         assert "go with --subject" in error
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_r22_the_newest_of_each_subject_stay_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        client = cluster.client
+        config = StreamConfig("keys", "keys.*", 1, 3, 2, removal=True, max_messages_per_subject=2)
+        await client.create_stream(config)
+        assert "max_messages_per_subject 2" in await cluster.run("stream", "info", "keys")
+        info = await client.stream("keys")
+
+        async def put(count: int) -> None:
+            for number in range(count):
+                value = str(number).encode()
+                while (await client.publish(f"keys.{number % 3}", value, timeout_ms=10_000)).outcome != "ok":
+                    await asyncio.sleep(0.05)
+
+        async def kept(node: int) -> dict[bytes, list[int]]:
+            """Offsets by subject, of what a replica shows."""
+            reader = client.reader(info, node=node, timeout_ms=20_000)
+            found: dict[bytes, list[int]] = {}
+            lasts = [await client.last("keys", f"keys.{number}", timeout_ms=30_000) for number in range(3)]
+            end = max(last.record.offset for last in lasts if last is not None) + 1
+            while reader.position < end:
+                for record in await reader.fetch(reader.position):
+                    found.setdefault(record.subject, []).append(record.offset)
+            return found
+
+        async def limited(each: int) -> dict[bytes, list[int]]:
+            shown: list[dict[bytes, list[int]]] = []
+
+            async def so() -> bool:
+                shown[:] = [await kept(node) for node in cluster.running()]
+                return all(one == shown[0] for one in shown) and all(
+                    len(offsets) <= each for offsets in shown[0].values()
+                )
+
+            await until(so, f"{each} of each subject everywhere", 60.0)
+            return shown[0]
+
+        await put(30)
+        assert await limited(2) == {b"keys.0": [24, 27], b"keys.1": [25, 28], b"keys.2": [26, 29]}
+        leader = await cluster.leader("keys")
+        await asyncio.gather(put(12), cluster.kill(leader))
+        await cluster.start(leader)
+        await cluster.in_sync("keys", 3)
+        before = await limited(2)
+        assert all(len(offsets) == 2 for offsets in before.values())
+        told = await cluster.run("stream", "alter", "keys", "--max-messages-per-subject", "1")
+        assert told == "stream 'keys': max_messages_per_subject 2 -> 1\n"
+        assert await limited(1) == {subject: offsets[-1:] for subject, offsets in before.items()}
+        error = await cluster.refused("stream", "create", "plain", "--max-messages-per-subject", "1")
+        assert "--removal" in error
+
+    with_cluster(tmp_path, 3, story)

@@ -17,7 +17,10 @@ from liftlog.core.metadata.subjects import partitions_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
-ABSENT_IF_NOT = ("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max")
+ABSENT_IF_NOT = (
+    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
+    "max_messages_per_subject",
+)
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
 

@@ -33,6 +33,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_window_ms": (100, 7 * DAY_MS),
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
+    "max_messages_per_subject": (1, UNLIMITED),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
@@ -84,6 +85,11 @@ def limits_problem(config: StreamConfig) -> str:
         return (
             "compact and removal exclude each other: what is compacted is deleted by a message without a "
             "value; leave one of them out"
+        )
+    if config.keeps_of_subject and not config.has_journal:
+        return (
+            "max_messages_per_subject takes messages out of the middle of a log: create the stream with "
+            "removal (stream create --removal), which cannot be altered later"
         )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -16,6 +16,7 @@ from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges, deciding_refusal
 from liftlog.format import encode_values
 from liftlog.messages import (
@@ -189,17 +190,18 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_purges")
+    __slots__ = ("_consumers", "_deletions", "_limits", "_purges")
 
     def __init__(
         self,
-        log: LogState,
         leading: LeaderState,
         deletions: Deletions,
         purges: SubjectPurges,
+        limits: SubjectLimits,
         consumers: ConsumersLead,
     ) -> None:
-        super().__init__(log, leading)
+        super().__init__(limits.log, leading)
+        self._limits = limits
         self._deletions = deletions
         self._purges = purges
         self._consumers = consumers
@@ -248,10 +250,12 @@ class JournalLeader(Leader):
         """What is committed now is answered."""
         self._deletions.committed()
         self._purges.go_on()
+        self._limits.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
         """Whoever has waited for too long is told."""
         self._deletions.tick()
         self._purges.tick()
+        self._limits.tick()
         self._consumers.tick()

@@ -95,8 +95,8 @@ class LastRecords:
 
     def _heeds(self) -> bool:
         """Whether all is known to be gone that was committed to be."""
-        removed, early = self._removed, self._ctx.mutants.last_before_heeded
-        return removed is None or early or self._ctx.decides(("L9.unheeded", removed.heeds_all))
+        removed = self._removed
+        return removed is None or self._ctx.decides(("L9.unheeded", removed.heeds_all))
 
     def _is_gone(self, offset: int) -> bool:
         if self._removed is None or self._ctx.mutants.last_may_be_removed:
@@ -130,8 +130,7 @@ class LastRecords:
         elif last >= self._log.log_start and self._is_gone(last):
             # There may be an older one.
             self._ctx.mark("L9.noted-gone")
-            answered = self._answered_below > last or self._ctx.mutants.last_below_gone_unseen
-            last = self._answers.get(subject) if answered else None
+            last = self._answers.get(subject) if self._answered_below > last else None
         if last is None:
             return None
         if last < self._log.log_start:
@@ -193,7 +192,7 @@ class LastRecords:
     def _needed_for(self, subjects: Sequence[bytes]) -> int:
         """Below which offset the index is to have everything."""
         least = self._begin
-        if self._removed is not None and not self._ctx.mutants.last_below_gone_unseen:
+        if self._removed is not None:
             noted = (self._noted(subject) for subject in subjects)
             gone = (last + 1 for last in noted if last is not None and self._is_gone(last))
             least = max(least, *gone, 0)

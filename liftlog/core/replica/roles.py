@@ -16,6 +16,7 @@ from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import (
     ConsumerRequest,
@@ -40,6 +41,7 @@ class LeaderRoles(NamedTuple):
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
     restating: Restating | None = None
+    limits: SubjectLimits | None = None
 
     def delete(
         self,
@@ -63,12 +65,13 @@ class LeaderRoles(NamedTuple):
             self.serving.leo_moved()
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
-        """Of a journal: whether storage's answer was for a purge by subjects."""
-        if self.subject_purges is None or event.request != self.subject_purges.asked:
-            return False
-        if self.subject_purges.told(event):
-            self.serving.leo_moved()
-        return True
+        """Of a journal: whether storage's answer was for a purge by subjects, or for their limit."""
+        for asker in (self.subject_purges, self.limits):
+            if asker is not None and event.request == asker.asked:
+                if asker.told(event):
+                    self.serving.leo_moved()
+                return True
+        return False
 
     def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
         """K1-K7: of a journal: somebody asks about a consumer."""
@@ -112,6 +115,8 @@ def hear_folded(
         roles.leader.wait_no_more(roles.leader.lasts.folded(event))
     if journal is not None and journal.subject_purges is not None:
         journal.subject_purges.folded(event)
+    if journal is not None and journal.limits is not None:
+        journal.limits.go_on()
 
 
 def leader_roles(
@@ -131,11 +136,13 @@ def leader_roles(
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
     consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
-    leader = JournalLeader(log, state, deletions, subject_purges, consumers)
+    limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
+    leader = JournalLeader(state, deletions, subject_purges, limits, consumers)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),
         consumers=consumers,
+        limits=limits,
     )

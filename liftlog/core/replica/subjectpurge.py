@@ -134,15 +134,24 @@ class SubjectPurges:
         self._written = self._log.leo
 
     @property
+    def written(self) -> int:
+        """Where the newest entry ends that deletes anything: nobody counts before it is committed."""
+        return self._written
+
+    @property
     def counts(self) -> bool:
         """Whether nothing else is to be deleted now."""
         return self.purge is not None and self.purge.counts
+
+    def refusal(self, data: LogState) -> ErrorReply | None:
+        """Why this leader does not say what is gone, or not now."""
+        return deciding_refusal(data, self._data_leading, self._log, self._leading)
 
     def ask(
         self, client: ClientRef, request: PurgeSubjectsRequest, data: LogState, removed: Removed
     ) -> None:
         ctx = self._ctx
-        refusal = deciding_refusal(data, self._data_leading, self._log, self._leading)
+        refusal = self.refusal(data)
         below = request.below
         if refusal is None and not ctx.decides(
             ("R21.uncommitted", below <= data.hw or ctx.mutants.purge_takes_uncommitted)
@@ -233,12 +242,13 @@ class SubjectPurges:
             runs = event.runs
             if self._ctx.mutants.purge_takes_uncommitted and data.settled < purge.below <= data.leo:
                 runs = (*runs, OffsetRange(data.settled, purge.below))
-            writes = self._write(runs, data.history)
+            writes = self.write(runs, data.history)
             purge.named(event, self._log.leo)
         self.go_on()
         return writes
 
-    def _write(self, runs: Sequence[OffsetRange], history: EpochHistory) -> bool:
+    def write(self, runs: Sequence[OffsetRange], history: EpochHistory) -> bool:
+        """Append entries that name these records. Whether there are any."""
         entries = [encode_removed(epoch, some) for epoch, some in by_epoch(runs, history)]
         if entries:
             log = self._log

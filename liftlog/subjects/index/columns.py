@@ -277,12 +277,33 @@ class ColumnIndex:
         if selection is None or low >= high:
             return []
         numbers = self._numbers(selection, low, high)
-        hits = [self._chunks.hits(number, selection, low, high) for number in numbers]
-        offsets = np.concatenate(hits) if hits else np.empty(0, np.int64)
-        breaks = np.flatnonzero(np.diff(offsets) != 1)
-        firsts = offsets[np.concatenate(([0], breaks + 1))] if len(offsets) else offsets
-        ends = offsets[np.concatenate((breaks, [-1]))] + 1 if len(offsets) else offsets
-        return list(zip(firsts.tolist(), ends.tolist(), strict=True))
+        return _runs_of([self._chunks.hits(number, selection, low, high) for number in numbers])
+
+    def beyond(self, keep: int, at: int, until: int, end: int) -> list[Run]:
+        self.fold()
+        excess = self._count[: len(self._table)] - keep
+        for number in self._chunks.between(end, self._next) if end < self._next else ():
+            np.subtract.at(excess, self._chunks.there(number, end, self._next)[1], 1)
+        low, high = max(at, self._first), min(until, end, self._next)
+        if low >= high or not (excess > 0).any():
+            return []
+        goes = [self._oldest(number, excess, low, high) for number in self._chunks.between(low, high)]
+        return _runs_of(goes)
+
+    def _oldest(self, number: int, excess: Sids, low: int, high: int) -> Offsets:
+        """Of a chunk, the oldest messages of each subject, as many as it has too many; then it has less."""
+        offsets, sids = self._chunks.there(number, low, high)
+        picked = excess[sids] > 0
+        offsets, sids = offsets[picked], sids[picked]
+        order = np.argsort(sids, kind="stable")
+        sorted_sids = sids[order]
+        begins = np.flatnonzero(np.concatenate(([True], sorted_sids[1:] != sorted_sids[:-1])))
+        lengths = np.diff(np.concatenate((begins, [len(sorted_sids)])))
+        rank = np.arange(len(sorted_sids)) - np.repeat(begins, lengths)
+        goes = order[rank < excess[sorted_sids]]
+        np.subtract.at(excess, sids[goes], 1)
+        oldest: Offsets = np.sort(offsets[goes])
+        return oldest
 
     def count_from(self, pattern: str, at: int) -> int:
         selection = self._selected(pattern)
@@ -424,6 +445,15 @@ class ColumnIndex:
         self._last[known:count] = UNKNOWN
         self._count[known:count] = 0
         self._seen[known:count] = -1
+
+
+def _runs_of(parts: Sequence[Offsets]) -> list[Run]:
+    """Offsets that rise, those without a gap together."""
+    offsets = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    breaks = np.flatnonzero(np.diff(offsets) != 1)
+    firsts = offsets[np.concatenate(([0], breaks + 1))] if len(offsets) else offsets
+    ends = offsets[np.concatenate((breaks, [-1]))] + 1 if len(offsets) else offsets
+    return list(zip(firsts.tolist(), ends.tolist(), strict=True))
 
 
 def _longer_column(column: NDArray[np.int64], capacity: int) -> NDArray[np.int64]:

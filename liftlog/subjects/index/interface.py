@@ -109,6 +109,12 @@ class SubjectIndex(Protocol):
         """
         ...
 
+    def beyond(self, keep: int, at: int, until: int, end: int) -> list[Run]:
+        """Of the offsets below `end`: those in [at, until) that are not among the newest `keep` of their
+        subject, in rising order, those without a gap together. All such ones below `at` are to be removed.
+        """
+        ...
+
     def count_from(self, pattern: str, at: int) -> int:
         """How many messages at `at` or above have a subject that a filter matches."""
         ...

@@ -101,6 +101,21 @@ class PlainIndex:
                     found.append((offset, offset + 1))
         return found
 
+    def beyond(self, keep: int, at: int, until: int, end: int) -> list[Run]:
+        excess: dict[bytes, int] = {}
+        for offset, subject in self._at.items():
+            if offset < end:
+                excess[subject] = excess.get(subject, -keep) + 1
+        found: list[Run] = []
+        for offset, subject in self._at.items():
+            if at <= offset < min(until, end) and excess[subject] > 0:
+                excess[subject] -= 1
+                if found and found[-1][1] == offset:
+                    found[-1] = (found[-1][0], offset + 1)
+                else:
+                    found.append((offset, offset + 1))
+        return found
+
     def count_from(self, pattern: str, at: int) -> int:
         return sum(offset >= at for offset in self._matches(pattern))
 

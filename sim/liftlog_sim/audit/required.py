@@ -191,6 +191,7 @@ AUDITED_MARKS = (
     "L9.silenced",
     "L9.too-many",
     "L9.waits",
+    "R22.limited",
     "S1.answered",
     "S1.behind",
     "S1.failed",

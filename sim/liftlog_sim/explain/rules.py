@@ -63,6 +63,7 @@ RULES: dict[str, tuple[str, str]] = {
         "done, or gone.",
     ),
     "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
+    "LimitHolds": ("R22", "of each subject the newest so many messages of a partition stay"),
     "PendingExact": ("K7", "a leader writes it off with an entry"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (

@@ -47,6 +47,7 @@ _EMPHASIS = {
     "DeletedStaysDeleted": "answers",
     "NothingElseGone": "stores",
     "PurgeTakesAll": "answers",
+    "LimitHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",

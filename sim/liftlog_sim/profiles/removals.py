@@ -16,11 +16,13 @@ def removals(draws: Draws) -> Knobs:
     Not of all at once: of copies that are all in doubt one may have the longest data and another one the
     longest journal, and then they wait for an operator, who may undo deletions (R14).
     """
+    keeps = draws.part("limit").choice((0, 0, 1, 2, 5))
     streams = tuple(
         msgspec.structs.replace(
             small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2),
             removal=True,
             subject=f"s{number}.in.*",
+            max_messages_per_subject=keeps or msgspec.UNSET,
         )
         for number in range(draws.choice((1, 1, 2)))
     )

@@ -183,12 +183,12 @@ def heal(world: World) -> Iterator[int]:
             continue
         newest = world.newest_metadata()
         world.workload.look_again(newest.streams.values() if newest is not None else ())
-        problem = _probe(world, probes) or _told_of_consumers(world, untold)
+        problem = _probe(world, probes) or _over_limit(world) or _told_of_consumers(world, untold)
         if not problem:
             return
-    left = damaged(world)
+    left, over = damaged(world), _over_limit(world)
     raise Violation(
-        "DamageRepaired" if left else "Convergence",
+        "DamageRepaired" if left else "LimitHolds" if problem == over else "Convergence",
         f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
     )
 
@@ -270,6 +270,20 @@ def _probe(world: World, probes: dict[PartitionId, int]) -> str:
             return f"partition {target.partition} acknowledges nothing"
     # The last commits still have to reach the followers.
     return unhealed(world)
+
+
+def _over_limit(world: World) -> str:
+    """R22: which subject has more messages than its stream keeps; empty if none has."""
+    newest = world.newest_metadata()
+    for partition in newest.partitions if newest is not None else ():
+        config = newest.by_id[partition.stream].config if newest is not None else None
+        if config is not None and config.keeps_of_subject and not config.read_only:
+            world.observer.checks.counts["LimitHolds"] += 1
+            start = world.account.furthest_start(partition)
+            problem = world.account.deletions(partition).over_limit(config.keeps_of_subject, start)
+            if problem:
+                return problem
+    return ""
 
 
 def _told_of_consumers(world: World, untold: set[PartitionId]) -> str:

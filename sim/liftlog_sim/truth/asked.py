@@ -3,13 +3,13 @@
     NothingElseGone   a committed entry names committed records only that somebody has asked to have deleted:
                       by its offset, or by a purge whose filter matches it and whose end lies above it; and
                       none of those that the purge had to leave: the newest of what was there when it was
-                      asked for
+                      asked for; or of whose subject as many newer ones are left as the stream keeps (R22)
     PurgeTakesAll     when a purge is answered, no more of what it was asked for are left than it had to leave
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from liftlog.core.replica.entries import Named
 from liftlog.messages import PurgeSubjectsRequest
@@ -70,6 +70,16 @@ class AskedDeletions:
         if offset in self.offsets or any(one.takes(offset, data, named) for one in self.purges):
             return ""
         return f"offset {offset}, which nobody has asked to have deleted, or which was to stay"
+
+
+def newer_of_subject(data: PartitionTruth, offset: int, gone: Collection[int]) -> int:
+    """How many committed records behind this one are of its subject, and not gone (R22)."""
+    committed = data.contents.committed
+    record = committed[offset]
+    if record is None:
+        return 0
+    others = (committed[at] for at in range(offset + 1, data.hw) if at not in gone)
+    return sum(other is not None and other.subject == record.subject for other in others)
 
 
 def left_of(

@@ -85,6 +85,8 @@ class MetadataTruth:
         self._counts: dict[int, _Versions[int]] = {}
         """How many partitions a stream has (R19)."""
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
+        self.subject_limits: dict[int, int] = {}
+        """R22: by stream, the least number of messages of a subject that it was ever to keep."""
 
     @property
     def committed(self) -> int:
@@ -141,6 +143,8 @@ class MetadataTruth:
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
+            if keeps := stream.config.keeps_of_subject:
+                self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
         for partition in changed:
             record = state.partitions.get(partition)
             if record is not None:

@@ -68,6 +68,7 @@
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -107,6 +108,7 @@ STEP_INVARIANTS = (
     "DeletedStaysDeleted",
     "NothingElseGone",
     "PurgeTakesAll",
+    "LimitHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -160,7 +162,7 @@ STEP_INVARIANTS = (
     "NoInputEndsNode",
 )
 RARE_INVARIANTS = (
-    *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll"),
+    *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact"),
     *("NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),

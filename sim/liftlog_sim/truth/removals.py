@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.replica.entries import Named, RemovedRuns, decode_entry
@@ -17,7 +19,7 @@ from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.types import NUMBER_MAX, Batch, PartitionId
-from liftlog_sim.truth.asked import AskedDeletions, left_of
+from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 
 
@@ -28,13 +30,18 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 
 
 class DeletionTruth:
-    """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go."""
+    """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
+    `limits`: by stream, how many messages of a subject it was to keep, when these were least (R22).
+    """
 
-    __slots__ = ("_judged", "_named", "_taken", "asked", "data", "journal", "restated", "told")
+    __slots__ = ("_judged", "_limits", "_named", "_taken", "asked", "data", "journal", "restated", "told")
 
-    def __init__(self, data: PartitionTruth, journal: PartitionTruth) -> None:
+    def __init__(
+        self, data: PartitionTruth, journal: PartitionTruth, limits: Mapping[int, int] | None = None
+    ) -> None:
         self.data = data
         self.journal = journal
+        self._limits = {} if limits is None else limits
         self.asked = AskedDeletions()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
@@ -67,11 +74,16 @@ class DeletionTruth:
 
     def _take(self, entry: RemovedRuns, end: int) -> None:
         """An entry is committed. NothingElseGone."""
+        keeps = self._limits.get(self.data.id.stream, 0)
+        gone = {offset for offset, _ in (*self._named, *entry.named())} if keeps else set[int]()
         for named in entry.named():
             if named in self._named:
                 continue
             self.journal.checks["NothingElseGone"] += 1
             problem = self.asked.unasked(named[0], self.data, self._named)
+            if problem and keeps and named[0] < self.data.hw:
+                newer = newer_of_subject(self.data, named[0], gone)
+                problem = "" if newer >= keeps else f"{problem}; of its subject {newer} newer ones are left"
             if not problem and epoch_at(self.data.history, named[0]) != entry.epoch:
                 problem = f"offset {named[0]} of epoch {entry.epoch}, where no such record is committed"
             if problem:
@@ -90,6 +102,17 @@ class DeletionTruth:
                 f"to be gone but for {request.keep}, by the journal below {reply.journal} of "
                 f"{self.journal.hw}; left are {left}",
             )
+
+    def over_limit(self, keeps: int, start: int) -> str:
+        """Which subject has more messages than so many, at `start` and above; empty if none has."""
+        gone = {offset for offset, _ in self.named()}
+        counts: dict[bytes, int] = {}
+        for offset in range(start, self.data.hw):
+            record = self.data.contents.committed[offset]
+            if record is not None and offset not in gone:
+                counts[record.subject] = counts.get(record.subject, 0) + 1
+        over = [f"{subject.decode()} has {count}" for subject, count in counts.items() if count > keeps]
+        return f"partition {self.data.id} is to keep {keeps} of a subject; {over[0]}" if over else ""
 
     def same_visible(self, node: int, run: int, data: Replica, journal: Replica) -> None:
         """What a copy hides was looked at. SameVisible."""

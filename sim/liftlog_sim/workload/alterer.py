@@ -47,6 +47,8 @@ GROW_SHARE = 0.3
 """How often a stream is to have another number of partitions, where it may; fewer are refused."""
 BESIDE_SHARE = 0.15
 """How often somebody asks for a stream on the subject of a partition instead."""
+LIMIT_SHARE = 0.3
+"""How often it is the limit by subject that is altered, of a stream that has one (R22)."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -83,6 +85,9 @@ class Alterer:
         draws, stream = turn.draws, target.stream
         if self._cluster.knobs.partitions_max and draws.part("grow").random() < GROW_SHARE:
             self._grow(turn.name, target, draws.part("grown"))
+        elif target.config.keeps_of_subject and draws.part("limit").random() < LIMIT_SHARE:
+            keeps = StreamChanges(max_messages_per_subject=draws.part("keeps").choice((0, 1, 2, 3, 8)))
+            self._ask(turn.name, stream, draws, keeps)
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:

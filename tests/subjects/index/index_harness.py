@@ -84,6 +84,19 @@ def assert_alike(real: SubjectIndex, plain: PlainIndex, subjects: Iterable[bytes
                 assert real.runs(pattern, place, until) == plain.runs(pattern, place, until), asked
         assert real.last_match(pattern) == plain.last_match(pattern), pattern
         assert all_pages(real, pattern, 3) == all_pages(plain, pattern, 1000), pattern
+    assert_beyond_alike(real, plain)
+
+
+def assert_beyond_alike(real: SubjectIndex, plain: PlainIndex) -> None:
+    """What is too much of its subject, for some limits, from some places on and up to some."""
+    span = plain.next - plain.first
+    places = sorted({plain.first + span * part // 3 for part in range(4)} | {plain.first - 1, plain.next + 1})
+    for keep in (1, 2, 5):
+        for at in places:
+            for until in places:
+                for end in (until, plain.next):
+                    asked = keep, at, until, end
+                    assert real.beyond(*asked) == plain.beyond(*asked), asked
 
 
 def runs_of(plain: PlainIndex, low: int, high: int) -> list[tuple[int, list[bytes]]]:
