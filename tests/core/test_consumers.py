@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liftlog.client.consuming import _requests
+from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import (
     ACKED,
     ConsumerDeleted,
@@ -507,6 +508,64 @@ def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
     assert len(flight.heap) <= HEAP_MIN + 1
     assert flight.lapse(90_000) == [0, 2]
     assert flight.lapse(90_001) == [1]
+
+
+def flights(count: int) -> Agenda:
+    agenda = Agenda()
+    for number in range(1, count + 1):
+        agenda.add(Flight(Consumer(number, Created(f"c{number}", NO_LOSS, 0, [])), 9))
+    return agenda
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), OFFSETS, st.integers(1, 20)), max_size=30))
+def test_an_agenda_misses_no_deadline_and_names_nobody_before_his_first(
+    deadlines: list[tuple[int, int, int]],
+) -> None:
+    agenda = flights(4)
+    for number, offset, tick in deadlines:
+        agenda.flights[number].set_deadline(offset, tick)
+        agenda.set_alarm(agenda.flights[number])
+    for now in range(21):
+        first = {
+            number: min(ticks)
+            for number in agenda.flights
+            if (ticks := [tick for tick, _ in agenda.flights[number].heap])
+        }
+        due = agenda.due(now)
+        assert {each.consumer.number for each in due} == {n for n, tick in first.items() if tick <= now}
+        for each in due:
+            each.lapse(now)
+            agenda.set_alarm(each)
+
+
+def test_an_agenda_forgets_who_is_deleted_and_who_puts_off_again_and_again_leaves_nothing() -> None:
+    agenda = flights(2)
+    one, two = agenda.flights.values()
+    for tick in range(4 * HEAP_MIN, 0, -1):
+        one.set_deadline(0, tick)
+        agenda.set_alarm(one)
+    assert len(agenda._alarms) <= HEAP_MIN + 1
+    two.set_deadline(0, 1)
+    agenda.wrote(two)
+    agenda.waits(two)
+    agenda.reads(two, 7, 3)
+    assert agenda.remove(2) is two and agenda.remove(2) is None
+    assert agenda.due(1) == [one] and not agenda.waiting and not agenda.written
+    assert agenda.has_read(7) is two and agenda.has_read(7) is None and two.start == 3
+
+
+def test_a_tick_looks_at_no_consumer_of_whom_nothing_is_due() -> None:
+    world, partition = ready()
+    idle = [made(world, partition, name=f"idle{number}") for number in range(5)]
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000), name="busy")
+    pull(world, partition, number, messages=2)
+    agenda = journal_of(world, partition).roles.consumers._agenda
+    assert list(agenda.flights) == [number] and not set(idle) & set(agenda.flights)
+    assert len(agenda._alarms) == 1
+    world.run(3)
+    assert not agenda._alarms, "what is due again waits for who asks"
+    assert pull(world, partition, number).runs == [(0, 2, 2)]
+    assert not agenda.waiting
 
 
 def test_a_stream_without_a_journal_has_no_consumers() -> None:
