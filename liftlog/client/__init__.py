@@ -6,6 +6,13 @@ from liftlog.client.client import Client
 from liftlog.client.consuming import Delivery, PullConsumer
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
+from liftlog.client.processing import (
+    ProcessedBatch,
+    Processor,
+    ProcessorFenced,
+    ProcessorUnknown,
+    is_without_output,
+)
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
 from liftlog.client.reading import Gap, PartitionRecord, RecordsGone, StreamReading
@@ -32,6 +39,10 @@ __all__ = [
     "Listener",
     "PartitionRecord",
     "Partitioner",
+    "ProcessedBatch",
+    "Processor",
+    "ProcessorFenced",
+    "ProcessorUnknown",
     "PublishResult",
     "Publisher",
     "PullConsumer",
@@ -45,4 +56,5 @@ __all__ = [
     "StreamReading",
     "Unreachable",
     "Until",
+    "is_without_output",
 ]

@@ -37,6 +37,7 @@ from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.managing import ManagesNodes
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
+from liftlog.client.processing import RunsProcessors
 from liftlog.client.producing import NumberedPublisher
 from liftlog.client.publisher import Publisher, PublishResult, expecting, expecting_last, identified
 from liftlog.client.reader import EARLIEST, Reader
@@ -72,7 +73,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client(AsksSubjects, ManagesNodes, UsesConsumers):
+class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(
