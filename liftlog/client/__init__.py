@@ -8,6 +8,13 @@ from liftlog.client.cursors import CursorReading, CursorSet, KeptCursor
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.grouping import GroupMessage, GroupReading, ShareLag
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
+from liftlog.client.processing import (
+    ProcessedBatch,
+    Processor,
+    ProcessorFenced,
+    ProcessorUnknown,
+    is_without_output,
+)
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
 from liftlog.client.reading import Gap, PartitionRecord, RecordsGone, StreamReading
@@ -39,6 +46,10 @@ __all__ = [
     "Listener",
     "PartitionRecord",
     "Partitioner",
+    "ProcessedBatch",
+    "Processor",
+    "ProcessorFenced",
+    "ProcessorUnknown",
     "PublishResult",
     "Publisher",
     "PullConsumer",
@@ -53,4 +64,5 @@ __all__ = [
     "StreamReading",
     "Unreachable",
     "Until",
+    "is_without_output",
 ]

@@ -39,6 +39,7 @@ from liftlog.client.grouping import UsesGroups
 from liftlog.client.managing import ManagesNodes
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
+from liftlog.client.processing import RunsProcessors
 from liftlog.client.producing import NumberedPublisher
 from liftlog.client.publisher import Publisher, PublishResult, expecting, expecting_last, identified
 from liftlog.client.reader import EARLIEST, Reader
@@ -74,7 +75,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client(AsksSubjects, ManagesNodes, UsesConsumers, UsesCursors, UsesGroups):
+class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCursors, UsesGroups):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(

@@ -30,6 +30,7 @@ from liftlog.client.bounds import END, Start, Until
 from liftlog.client.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Client
 from liftlog.client.consuming import Delivery, PullConsumer
 from liftlog.client.partitioners import Partitioner
+from liftlog.client.processing import PATIENCE_MS, RECORDS_MAX, BridgedProcessor
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST
 from liftlog.client.reading import BUFFER_BYTES, Gap, PartitionList, PartitionRecord, StreamReading
@@ -501,6 +502,30 @@ class TrioClient:
             )
         )
         return TrioPullConsumer(self._bridge, made)
+
+    @asynccontextmanager
+    async def processor(
+        self,
+        name: str,
+        *,
+        source: str,
+        sink: str,
+        partition: int = 0,
+        begin: int | None = None,
+        records_max: int = RECORDS_MAX,
+        patience_ms: int = PATIENCE_MS,
+    ) -> AsyncIterator[BridgedProcessor]:
+        """As `Client.processor`; a context."""
+        inner = self.client.processor(
+            name,
+            source=source,
+            sink=sink,
+            partition=partition,
+            begin=begin,
+            records_max=records_max,
+            patience_ms=patience_ms,
+        )
+        yield BridgedProcessor(self._bridge, await self._bridge.run(inner.__aenter__))
 
     async def who_acks(self, subject: str, *, max_age_ms: int = MAX_AGE_MS) -> AckView:
         return await self.call(lambda client: client.who_acks(subject, max_age_ms=max_age_ms))

@@ -63,6 +63,18 @@ def test_every_example_does_what_the_page_says(tmp_path: Path) -> None:
             "worked through 100 of 100, 0 of them twice",
             "waiting for an ack: 0; to come: 0",
         ]
+        done = ["200 sales are done"]
+        assert await program("process_stream.py") == done
+        assert await program("process_stream.py") == done, "there is nothing left"
+        stored = [value for value in (await harness.read("bills")).values() if value]
+        assert stored == [f"bill {number}" for number in range(200) if number % 3]
+        amounts = [number % 7 for number in range(300)]
+        totals = [f"ada {sum(amounts[::2])}", f"bob {sum(amounts[1::2])}"]
+        assert await program("process_totals.py") == totals
+        assert await program("process_totals.py") == totals
+        rooms = ["blue is booked: offset 0", "green is booked: offset 1", "red is booked: offset 2"]
+        told = await program("outbox.py", str(tmp_path / "bookings.sqlite"))
+        assert told == [*rooms, *(f"{room}, was there" for room in rooms)]
         assert ran == {path.name for path in EXAMPLES.glob("*.py")}
 
     with_cluster(tmp_path, 1, story)

@@ -42,7 +42,7 @@ from __future__ import annotations
 from liftlog_spec.lang import *
 
 
-class Processor(Model):
+class ProcessorOfTwoLogs(Model):
     """The output partition of a processor."""
 
     variant = Setting(
