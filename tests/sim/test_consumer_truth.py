@@ -276,3 +276,13 @@ def test_what_a_filter_leaves_out_may_be_passed_without_a_word() -> None:
     plain = world.wrote(Created("plain", CONFIG, 0, []))
     with violated("PendingExact"):
         world.truth.exact(ConsumerInfo("plain", plain, CONFIG, 3, 3, 0, 0), 0)
+
+
+def test_who_begins_with_what_is_new_is_not_given_what_was_acknowledged_before() -> None:
+    """K5."""
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
+    world.truth.begun_after(number, number, 3)  # It was written before somebody asked for it.
+    world.truth.begun_after(number, 0, 1)
+    with violated("NoneSkipped"):
+        world.truth.begun_after(number, 0, 2)

@@ -84,3 +84,30 @@ def test_L6_refusals_that_were_told_too_early_show_when_what_they_rest_on_is_cut
     assert anomalies(history(options)) == set()
     planted = RunOptions(seed=0, profile="kills", duration_s=15, mutant="L6.uncommitted")
     assert anomalies(history(planted, judged=False)) == {"dirty-refusal", "stale-refusal"}
+
+
+def test_K3_K4_K6_what_clients_of_consumers_saw_is_in_the_history_and_nothing_is_wrong_with_it() -> None:
+    found = history(RunOptions(seed=1, profile="consumers", duration_s=25))
+    facts = Counter(mop.f for op in found.ops() for mop in op.mops)
+    assert min(facts[f] for f in ("consumer", "pull", "deliver", "settle", "floor")) > 30
+    # Nothing was deleted here, so that it is known what each was to be given, and they were emptied.
+    assert any(mop.f == "consumer" and mop.offset == 0 for op in found.ops() for mop in op.mops)
+    given = {(mop.key, mop.offset) for op in found.ops() for mop in op.mops if mop.f == "deliver"}
+    assert given and given <= {
+        (mop.key, mop.offset) for op in found.ops() if op.f == "final-poll" for mop in op.mops
+    }
+    assert anomalies(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed", "judged", "found"),
+    [
+        ("K4.own", 7, True, {"unrecorded-elsewhere"}),
+        ("ack_answered_at_append", 2, False, {"acked-again"}),
+    ],
+)
+def test_K3_K4_a_planted_bug_of_consumers_shows_in_the_history(
+    mutant: str, seed: int, judged: bool, found: set[str]
+) -> None:
+    options = RunOptions(seed=seed, profile="consumers", duration_s=25, mutant=mutant)
+    assert anomalies(history(options, judged=judged)) == found

@@ -1,9 +1,9 @@
 """Turns what simulated clients did into a history that `liftlog jepsen check` judges.
 
 One send a value, with the offset that it expected and where its log ended for who was refused; a poll carries
-what it returned. After the run a final read of every copy of every
-partition is added, one process a copy, as a real test does when its cluster has healed. Times are simulated;
-order follows from them (`History.order_by_time`).
+what it returned; of consumers there are the facts of `workload/consumer_facts.py`. After the run a final read
+of every copy of every partition is added, one process a copy, as a real test does when its cluster is whole.
+Times are simulated; order follows from them (`History.order_by_time`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from liftlog_jepsen.history import BY_LEADER, FINAL_POLL, NULL, Fault, History, 
 from liftlog_sim.runs.comparing import read_copy
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.workload.operations import ClientOperation
+from liftlog_sim.workload.targets import Target
 from liftlog_sim.workload.workload import INBOX
 from liftlog_sim.world import World
 
@@ -121,12 +122,21 @@ def history_of(
     for operation in world.workload.operations:
         expected = world.workload.expectations.get(operation.value)
         told = answers.ending(operation) if operation.kind == "send" else None
+        if operation.kind == "create-consumer" and _loses(world, operation.target):
+            # What is gone was given to nobody, and a final read of a copy may have it.
+            operation.facts = [fact._replace(offset=None) for fact in operation.facts]
         history.append(_op(len(history), operation, expected, told))
     if not result.invariant:
         _final_polls(history, world)
     history.faults.extend(faults.faults)
     history.order_by_time()
     return history
+
+
+def _loses(world: World, target: Target) -> bool:
+    """Whether messages of a partition were deleted, or lie below a log start."""
+    partition = target.partition
+    return bool(world.account.deletions(partition).named()) or world.account.furthest_start(partition) > 0
 
 
 def _op(number: int, operation: ClientOperation, expected: int | None, told: PublisherAnswer | None) -> Op:
@@ -145,6 +155,8 @@ def _op(number: int, operation: ClientOperation, expected: int | None, told: Pub
             mops += (Mop("expected", key, expected),)
         if told is not None and told.error == ERR_EXPECTED_OFFSET and told.offset >= 0:
             mops += (Mop("refused", key, told.offset),)
+    elif operation.kind != "poll":
+        mops = tuple(operation.facts)
     else:
         mops = tuple(Mop("poll", key, at, value.rstrip(b".").decode()) for at, value in operation.values)
     return Op(

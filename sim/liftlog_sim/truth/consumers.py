@@ -285,6 +285,19 @@ class ConsumerTruth:
             text = f"it is said to be {name!r}, and that it is there"
             raise self._violation("OfThisIncarnation", consumer, text)
 
+    def begun_after(self, number: int, written: int, acked: int) -> None:
+        """When somebody asked for it journals ended at `written`, and data below `acked` were acknowledged.
+        Who begins with what is new is given none of these (K5). NoneSkipped.
+        """
+        consumer = self._of(number)
+        if number <= written or consumer.created.config.deliver != DELIVER_NEW:
+            return
+        self._checks("NoneSkipped")
+        if consumer.created.start < acked:
+            text = f"it is to begin with what is new, and begins at {consumer.created.start}; when it was"
+            text += f" asked for, all below {acked} was acknowledged"
+            raise self._violation("NoneSkipped", consumer, text)
+
     def _deleted_in(self, consumer: TrueConsumer) -> int:
         """The epoch that did so. A leader of an earlier one may not know."""
         return epoch_at(self._journal.history, consumer.deleted - 1)

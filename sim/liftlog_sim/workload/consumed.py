@@ -7,11 +7,21 @@ that is neither pending nor done, is one that nobody will ever be given: NoneSki
 
 from __future__ import annotations
 
-from liftlog.messages import ACK, ClientMessage, PullReply, PullRequest, SettledReply, SettleRequest
+from liftlog.messages import (
+    ACK,
+    ClientMessage,
+    ConsumersRequest,
+    PullReply,
+    PullRequest,
+    SettledReply,
+    SettleRequest,
+)
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.consuming import TIMEOUT_US, leading_of
+from liftlog_sim.workload.inspecting import QuietQuestion
 from liftlog_sim.workload.targets import Target
 
 AGAIN_US = 200 * MILLISECOND
@@ -22,7 +32,7 @@ MESSAGES, BYTES, WAIT_MS = 100, 1 << 20, 200
 class Emptying:
     """Of all consumers of a world that has healed."""
 
-    __slots__ = ("_account", "_asked", "_kernel", "_shared", "_work")
+    __slots__ = ("_account", "_asked", "_kernel", "_shared", "_told", "_work")
 
     def __init__(self, shared: Clientele) -> None:
         self._shared = shared
@@ -30,6 +40,8 @@ class Emptying:
         self._kernel = shared.cluster.kernel
         self._asked = 0
         self._work: list[tuple[Target, int]] = []
+        self._told: set[Target] = set()
+        """Whose leader has told exactly where its consumers stand then."""
 
     def start(self) -> None:
         """Begin with those that are there."""
@@ -41,18 +53,20 @@ class Emptying:
             self._pull(target, number)
 
     def left(self) -> str:
-        """What somebody has yet to be given; empty if nothing is. Raises Violation(NoneSkipped)."""
+        """What somebody has yet to be given, or told; empty if nothing is. Raises Violation(NoneSkipped)."""
         for target, number in self._work:
             left = self._account.consumers(target.partition).left(number)
             if left:
                 return f"consumer {number} of {target.partition} has {len(left)} to give, from {left[0]} on"
-        return ""
+        untold = [target.name for target, _ in self._work if target not in self._told]
+        return f"nobody tells that the consumers of {untold[0]} are empty" if untold else ""
 
     def _pull(self, target: Target, number: int) -> None:
         """Also when nothing is left for now: then it does no harm."""
         leading = leading_of(self._account, target)
         truth = self._account.consumers(target.partition)
-        if leading is None or not truth.left(number):
+        if not truth.left(number) or leading is None:
+            self._inspect(target)
             return
         told, ended = self._account.deletions(target.partition).told, truth.ended()
 
@@ -66,7 +80,7 @@ class Emptying:
 
         self._account.count("pulls when all was healed")
         request = PullRequest(target.partition, number, MESSAGES, BYTES, WAIT_MS)
-        self._ask(leading[1], request, answered)
+        self._ask(target, leading[1], request, answered)
 
     def _ack(self, target: Target, given: PullReply) -> None:
         leading = leading_of(self._account, target)
@@ -81,12 +95,31 @@ class Emptying:
                 truth.settled(given.consumer, offsets, reply.journal)
 
         request = SettleRequest(target.partition, given.consumer, ACK, runs)
-        self._ask(leading[1], request, answered)
+        self._ask(target, leading[1], request, answered)
 
-    def _ask(self, node: int, request: ClientMessage, on_reply: OnReply) -> None:
-        self._asked += 1
+    def _inspect(self, target: Target) -> None:
+        """Nothing is left for a consumer: its leader tells so."""
+        leading = leading_of(self._account, target)
+        assert leading is not None
+        question = QuietQuestion(self._shared.cluster, self._account, target)
 
         def answered(reply: object) -> None:
+            if question.exact(reply):
+                self._told.add(target)
+            elif target not in self._told:
+                self._kernel.after(AGAIN_US, self._inspect_again, target)
+
+        self._ask(target, leading[1], ConsumersRequest(target.partition), answered)
+
+    def _inspect_again(self, target: Target, second: object) -> None:
+        self._inspect(target)
+
+    def _ask(self, target: Target, node: int, request: ClientMessage, on_reply: OnReply) -> None:
+        self._asked += 1
+        operation = consumer_facts.begun(self._shared, target, request)
+
+        def answered(reply: object) -> None:
+            consumer_facts.ended(operation, reply, self._kernel.now_us)
             try:
                 on_reply(reply)
             except Violation as violation:

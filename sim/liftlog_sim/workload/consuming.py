@@ -36,6 +36,7 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.inspecting import QuietQuestion
 from liftlog_sim.workload.targets import WORDS, Target
@@ -137,8 +138,10 @@ class ConsumingClient:
         if leading is not None and draws.random() < LEADER_SHARE:
             node = leading[1]
         self._account.count("requests about consumers")
+        operation = consumer_facts.begun(self._shared, target, request)
 
         def answered(reply: object) -> None:
+            consumer_facts.ended(operation, reply, self.kernel.now_us)
             try:
                 on_reply(reply)
             except Violation as violation:
@@ -148,16 +151,24 @@ class ConsumingClient:
 
     def _create(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)
+        acked, written = self._account.truth(target.partition).acked_end, self._written(target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, ConsumersReply) and reply.consumers:
                 self._account.count("consumers created")
                 truth.created(name, reply, ended)
+                truth.begun_after(reply.consumers[0].number, written, acked)
                 self._numbers[target, name] = reply.consumers[0].number
 
         ended = truth.ended()
         request = CreateConsumerRequest(target.partition, name, config_of(target, name))
         self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _written(self, target: Target) -> int:
+        """Where the longest journal of a partition ends."""
+        nodes = [machine.node for machine in self._cluster.machines.values() if machine.node is not None]
+        copies = [node.replicas.get(target.partition.journal) for node in nodes]
+        return max((copy.leo for copy in copies if copy is not None), default=0)
 
     def _delete(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)

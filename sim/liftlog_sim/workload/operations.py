@@ -7,16 +7,20 @@ knows. An operation that has not ended when the run is over counts as `info`.
 
 from __future__ import annotations
 
+from liftlog_jepsen.history import Mop
 from liftlog_sim.workload.targets import Target
 
 
 class ClientOperation:
-    """One client operation. `kind` is "send" or "poll"; times are simulated microseconds."""
+    """One client operation. `kind` is "send" or "poll", or what clients of consumers do
+    (`workload/consumer_facts.py`); times are simulated microseconds.
+    """
 
     __slots__ = (
         "client",
         "epoch",
         "error",
+        "facts",
         "incarnation",
         "invoked_us",
         "kind",
@@ -42,6 +46,8 @@ class ClientOperation:
         self.incarnation = 0
         self.offset = -1
         self.values: list[tuple[int, bytes]] = []
+        self.facts: list[Mop] = []
+        """Of what is neither a send nor a poll."""
 
     def end(
         self,
