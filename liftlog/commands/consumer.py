@@ -18,7 +18,14 @@ from liftlog.commands.common import (
     run,
 )
 from liftlog.commands.pubsub import record_to_plain
-from liftlog.messages import DELIVER_ALL, DELIVER_FROM, DELIVER_NEW, ConsumerConfig, ConsumerInfo
+from liftlog.messages import (
+    DELIVER_ALL,
+    DELIVER_FROM,
+    DELIVER_LAST,
+    DELIVER_NEW,
+    ConsumerConfig,
+    ConsumerInfo,
+)
 from liftlog.terminal import printable
 from liftlog.types import LiftlogError
 
@@ -34,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--deliver",
         default=DELIVER_ALL,
         metavar="WHERE",
-        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, or an offset",
+        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, {DELIVER_LAST!r}, or an offset",
     )
     add.add_argument(
         "--ack-wait",
@@ -42,6 +49,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default=DEFAULTS.ack_wait_ms,
         metavar="TIME",
         help="what is not acked for so long is given again (default 30s)",
+    )
+    add.add_argument(
+        "--backoff",
+        type=_durations,
+        default=DEFAULTS.backoff_ms,
+        metavar="TIMES",
+        help="in place of --ack-wait for the first deliveries of a message, such as 1s,10s,1m",
     )
     add.add_argument(
         "--max-deliver",
@@ -78,6 +92,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(remove, _remove)
 
 
+def _durations(text: str) -> tuple[int, ...]:
+    """Several durations, in milliseconds."""
+    return tuple(duration_ms(each) for each in text.split(","))
+
+
 def _name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stream", metavar="STREAM")
     parser.add_argument("name", metavar="NAME")
@@ -91,9 +110,10 @@ def _finish(parser: argparse.ArgumentParser, work: object) -> None:
 
 def _config(args: argparse.Namespace) -> ConsumerConfig:
     where, offset = args.deliver, 0
-    if where not in (DELIVER_ALL, DELIVER_NEW):
+    if where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST):
         if not where.isdecimal():
-            raise LiftlogError(f"--deliver {where}: say {DELIVER_ALL}, {DELIVER_NEW} or an offset")
+            text = f"say {DELIVER_ALL}, {DELIVER_NEW}, {DELIVER_LAST} or an offset"
+            raise LiftlogError(f"--deliver {where}: {text}")
         where, offset = DELIVER_FROM, int(where)
     return ConsumerConfig(
         ack_wait_ms=args.ack_wait,
@@ -102,6 +122,7 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         deliver=where,
         offset=offset,
         filter=args.filter,
+        backoff_ms=args.backoff,
     )
 
 

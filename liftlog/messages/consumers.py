@@ -21,12 +21,15 @@ PULL_MAX = 1000
 """Messages in one answer."""
 SETTLE_MAX = 10_000
 """Messages that one request may name."""
+BACKOFF_MAX = 16
+"""Waits that a consumer names one by one."""
 RUNS_MAX = 2000
 """Runs of offsets in one request, and in one answer."""
 DELIVER_ALL = "all"
 DELIVER_NEW = "new"
 DELIVER_FROM = "offset"
-DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM)
+DELIVER_LAST = "last"
+DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST)
 ACK = "ack"
 TERM = "term"
 NAK = "nak"
@@ -56,22 +59,33 @@ def offsets_of(runs: Iterable[Named]) -> Iterator[int]:
         yield from range(offset, offset + length)
 
 
+Wait = Annotated[int, Meta(ge=1, le=86_400_000)]
+
+
 class ConsumerConfig(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
 ):
     """What a consumer is made with, and keeps."""
 
-    ack_wait_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 30_000
+    ack_wait_ms: Wait = 30_000
     """A message that was not acked for so long is delivered again."""
     max_deliver: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     """So often a message is delivered; then it is given up. 0 = without limit."""
     max_ack_pending: Annotated[int, Meta(ge=1, le=PENDING_MAX)] = 1000
     """So many messages may wait for an ack; until then nothing new is delivered."""
     deliver: Word = DELIVER_ALL
-    """Where it begins: at the log start, at what is committed next, or at `offset`."""
+    """Where it begins: at the log start, at what is committed next, at `offset`, or at the last message that
+    is committed and not deleted (as "new" if there is none).
+    """
     offset: Number = 0
     filter: Line = ""
     """It is given only messages whose subjects this pattern matches; empty = all."""
+    backoff_ms: Annotated[tuple[Wait, ...], Meta(max_length=BACKOFF_MAX)] = ()
+    """In place of `ack_wait_ms` for the first delivery, the second, and so on; not for those after these."""
+
+    def wait_ms(self, count: int) -> int:
+        """How long the delivery with this count waits for its ack."""
+        return self.backoff_ms[count - 1] if 0 < count <= len(self.backoff_ms) else self.ack_wait_ms
 
 
 class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +111,13 @@ def test_k2_who_begins_at_what_is_said_again_knows_the_same(
 @given(ENTRIES)
 def test_k2_an_entry_is_read_as_it_was_written(entry: ConsumerEntry) -> None:
     assert decode_entry(encode_entry(entry)) == entry
+
+
+def test_k2_a_consumer_that_was_made_before_there_was_backoff_is_read() -> None:
+    config = [10_000, 5, 7, "new", 0, "orders.*"]
+    data = b"\x10" + msgspec.msgpack.encode(["Created", "a", config, 3, []])
+    read = decode_entry(data)
+    assert read == Created("a", ConsumerConfig(10_000, 5, 7, "new", 0, "orders.*"), 3, [])
 
 
 @given(st.binary(max_size=40))
@@ -461,7 +469,9 @@ def test_where_a_consumer_begins(config: ConsumerConfig, first: int | None) -> N
     ("name", "config", "text"),
     [
         ("a b", ConsumerConfig(), "invalid"),
-        ("c", ConsumerConfig(deliver="last"), "not one of all, new, offset"),
+        ("c", ConsumerConfig(deliver="middle"), "not one of all, new, offset, last"),
+        ("c", ConsumerConfig(deliver="last", filter="orders.*"), "say deliver 'new' or an offset"),
+        ("c", ConsumerConfig(backoff_ms=(5, 5), max_deliver=1), "leave out waits"),
         ("c", ConsumerConfig(offset=1), "means nothing"),
         ("c", ConsumerConfig(deliver="offset", offset=9), "not committed"),
     ],
@@ -470,6 +480,45 @@ def test_what_no_consumer_can_be_is_refused(name: str, config: ConsumerConfig, t
     world, partition = ready()
     reply = asks(world, partition, CreateConsumerRequest(partition, name, config))
     assert text in reply.description and not reply.retryable
+
+
+def test_who_begins_at_the_last_message_begins_at_one_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog.core.consumers.making.LOOKED_AT_ONCE", 2)
+    world, partition = ready(8)
+    last = ConsumerConfig(deliver="last")
+    assert pull(world, partition, made(world, partition, last, "a")).runs == [(7, 1, 1)]
+    for offset in (7, 6, 5, 4, 2):
+        asks(world, partition, DeleteMessageRequest(partition, offset))
+    assert pull(world, partition, made(world, partition, last, "b")).runs == [(3, 1, 1)]
+    for offset in (0, 1, 3):
+        asks(world, partition, DeleteMessageRequest(partition, offset))
+    number = made(world, partition, last, "c")
+    assert info(world, partition, "c").position == 8
+    world.publish(partition, b"8")
+    assert pull(world, partition, number, wait_ms=2000).runs == [(8, 1, 1)]
+
+
+def test_the_first_deliveries_may_wait_for_their_acks_as_long_as_each_is_said_to() -> None:
+    config = ConsumerConfig(ack_wait_ms=60_000, backoff_ms=(500, 3000))
+    assert [config.wait_ms(count) for count in range(1, 5)] == [500, 3000, 60_000, 60_000]
+    world, partition = ready(1)
+    number = made(world, partition, config)
+    assert pull(world, partition, number).runs == [(0, 1, 1)]
+    assert pull(world, partition, number).runs == []
+    world.run(1)
+    assert pull(world, partition, number).runs == [(0, 1, 2)]
+    world.run(1)
+    assert settle(world, partition, number, "progress", 0).unknown == []
+    world.run(2.5)
+    assert pull(world, partition, number).runs == [], "the second wait has begun anew"
+    world.run(1)
+    assert pull(world, partition, number).runs == [(0, 1, 3)]
+    world.run(10)
+    assert pull(world, partition, number).runs == []
+    changed_leader(world, partition)
+    assert info(world, partition).ack_pending == 1
+    world.run(10)
+    assert pull(world, partition, number).runs == [], "a new leader knows which wait it is"
 
 
 def test_the_consumers_of_a_partition_are_bounded() -> None:
@@ -502,7 +551,7 @@ def test_a_request_may_not_name_more_than_a_step_can_look_at() -> None:
 def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
     consumer = Consumer(1, Created("a", NO_LOSS, 0, []))
     consumer.delivered(Delivered(1, 3, [], [(0, 3, 1)]))
-    flight = Flight(consumer, 5)
+    flight = Flight(consumer, lambda count: 5)
     for tick in range(10_000):
         flight.set_deadline(1, 100_000 - tick)
     assert len(flight.heap) <= HEAP_MIN + 1
@@ -513,7 +562,7 @@ def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
 def flights(count: int) -> Agenda:
     agenda = Agenda()
     for number in range(1, count + 1):
-        agenda.add(Flight(Consumer(number, Created(f"c{number}", NO_LOSS, 0, [])), 9))
+        agenda.add(Flight(Consumer(number, Created(f"c{number}", NO_LOSS, 0, [])), lambda count: 9))
     return agenda
 
 

@@ -240,7 +240,14 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert [one["name"] for one in listed] == ["billing"]
         assert "billing" in await run("consumer", "ls", "orders")
         assert "another configuration" in await cluster.refused("consumer", "add", *billing)
-        assert "an offset" in await cluster.refused("consumer", "add", "orders", "x", "--deliver", "last")
+        assert "an offset" in await cluster.refused("consumer", "add", "orders", "x", "--deliver", "middle")
+        await run("consumer", "add", "orders", "newest", "--deliver", "last", "--backoff", "100ms,10m")
+        newest = ("orders", "newest", "--wait", "20s", "--no-ack", "--json")
+        for delivered in (1, 2):
+            found = json.loads(await run("consumer", "next", *newest))
+            assert (found["offset"], found["delivered"]) == (2, delivered)
+        bad = ("orders", "x", "--backoff", "1s,1s", "--max-deliver", "1")
+        assert "leave out waits" in await cluster.refused("consumer", "add", *bad)
         assert "removed" in await run("consumer", "rm", *billing)
         assert "does not exist" in await cluster.refused("consumer", "rm", *billing)
         await run("stream", "create", "plain", "--replicas", "1")

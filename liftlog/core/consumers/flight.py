@@ -5,7 +5,7 @@ not folded yet, when what was delivered is due again, and who waits. With the of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import NamedTuple
@@ -17,6 +17,10 @@ from liftlog.types import ClientRef
 
 HEAP_MIN = 1024
 """Entries of a heap that are not worth looking at."""
+
+
+Lapse = Callable[[int], int]
+"""By how often a message was delivered: the tick at which it is due again."""
 
 
 class WaitingPull(NamedTuple):
@@ -45,8 +49,8 @@ class Flight:
         "written",
     )
 
-    def __init__(self, consumer: Consumer, lapse: int) -> None:
-        """`lapse`: the tick at which what was delivered by earlier leaders is due again."""
+    def __init__(self, consumer: Consumer, lapse: Lapse) -> None:
+        """`lapse`: when what was delivered by earlier leaders is due again."""
         self.consumer = consumer
         self.ahead = self.written = consumer.position
         """The position, and the one when all that is written is folded: behind that, of what the leader has
@@ -65,8 +69,8 @@ class Flight:
         self.reading = 0
         """The read of storage that is under way; 0 = none. `start`: from where."""
         self.start = 0
-        for offset in consumer.pending:
-            self.set_deadline(offset, lapse)
+        for offset, count in consumer.pending.items():
+            self.set_deadline(offset, lapse(count))
 
     def set_deadline(self, offset: int, tick: int) -> None:
         """It is due again at this tick, if it was not settled before."""
@@ -85,12 +89,12 @@ class Flight:
             self.deadlines.pop(offset, None)
             self.lapsed.pop(offset, None)
 
-    def delivers(self, counts: Iterable[tuple[int, int]], recorded: int, lapse: int) -> None:
-        """An entry that ends at `recorded` says that these (offset, count) were delivered; due at a tick."""
+    def delivers(self, counts: Iterable[tuple[int, int]], recorded: int, lapse: Lapse) -> None:
+        """An entry that ends at `recorded` says that these (offset, count) were delivered."""
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
-            self.set_deadline(offset, lapse)
+            self.set_deadline(offset, lapse(count))
 
     def advance(self, end: int) -> None:
         """All below was delivered, by what is written."""

@@ -7,22 +7,28 @@ from collections.abc import Sequence
 from liftlog.core.consumers.state import Consumers
 from liftlog.messages import (
     DELIVER_FROM,
+    DELIVER_LAST,
+    DELIVER_NEW,
     DELIVERS,
     ERR_EXISTS,
     ERR_INVALID,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
     PENDING_MAX,
+    ConsumerConfig,
     CreateConsumerRequest,
     ErrorReply,
     intake,
 )
+from liftlog.offsets import OffsetSet
 from liftlog.subjects.grammar import PatternRefused, pattern_tokens
 
 CONSUMERS_MAX = 256
 """Of one partition."""
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
+LOOKED_AT_ONCE = 1024
+"""Offsets of which it is asked at once which of them are gone."""
 
 
 def not_created(
@@ -41,6 +47,12 @@ def not_created(
     if config.offset and config.deliver != DELIVER_FROM:
         text = f"an offset means nothing with deliver {config.deliver!r}"
         return ErrorReply(ERR_INVALID, text, False)
+    if config.deliver == DELIVER_LAST and config.filter:
+        text = "the last message that a filter matches is not looked for: say deliver 'new' or an offset"
+        return ErrorReply(ERR_INVALID, text, False)
+    if 0 < config.max_deliver < len(config.backoff_ms):
+        text = f"backoff_ms names {len(config.backoff_ms)} waits, and max_deliver is {config.max_deliver}:"
+        return ErrorReply(ERR_INVALID, f"{text} make it as many, or leave out waits", False)
     try:
         pattern_tokens(config.filter or "*")
     except PatternRefused as refused:
@@ -64,3 +76,23 @@ def not_created(
         text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
         return ErrorReply(ERR_INVALID, text, False)
     return None
+
+
+def begins_at(config: ConsumerConfig, log_start: int, hw: int, hidden: OffsetSet) -> int:
+    """The position with which a consumer is made. `hidden`: which offsets of [log_start, hw) are gone."""
+    if config.deliver == DELIVER_NEW:
+        return hw
+    if config.deliver == DELIVER_LAST:
+        return _last_shown(log_start, hw, hidden)
+    return max(log_start, config.offset)
+
+
+def _last_shown(log_start: int, hw: int, hidden: OffsetSet) -> int:
+    """The greatest offset that is there, or `hw`."""
+    end = hw
+    while end > log_start:
+        gone = list(hidden.runs(max(log_start, end - LOOKED_AT_ONCE), end))
+        if not gone or gone[-1].end < end:
+            return end - 1
+        end = gone[-1].start
+    return hw

@@ -28,8 +28,8 @@ from liftlog.core.consumers.entries import (
     Rewound,
     encode_entry,
 )
-from liftlog.core.consumers.flight import Flight, WaitingPull
-from liftlog.core.consumers.making import not_created
+from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
+from liftlog.core.consumers.making import begins_at, not_created
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs
 from liftlog.core.replica.removed import Removed
@@ -39,8 +39,6 @@ from liftlog.core.replica.tail import cut_batches
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
-    DELIVER_FROM,
-    DELIVER_NEW,
     ERR_FAILED,
     ERR_INVALID,
     ERR_NOT_FOUND,
@@ -211,9 +209,12 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            flight = Flight(consumer, self._after(consumer.config.ack_wait_ms))
+            flight = Flight(consumer, self._lapse(consumer))
             self._agenda.add(flight)
         return flight
+
+    def _lapse(self, consumer: Consumer) -> Lapse:
+        return lambda count: self._after(consumer.config.wait_ms(count))
 
     def _after(self, wait_ms: int) -> int:
         return self._ctx.ticks + self._ctx.ticks_of(wait_ms)
@@ -264,9 +265,7 @@ class ConsumersLead:
             self._reply(client, refusal)
             return
         data = self._data
-        start = max(data.log_start, config.offset if config.deliver == DELIVER_FROM else 0)
-        if config.deliver == DELIVER_NEW:
-            start = data.hw
+        start = begins_at(config, data.log_start, data.hw, self._removed.hidden(data.history))
         line = [entry for entry in data.history.entries if entry.start < start]
         end = self._write(Created(name, config, start, line[-LINE_MAX:]))
         self._creating[name] = request, end
@@ -390,9 +389,10 @@ class ConsumersLead:
 
     def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
         """Not acked, or in work: from when on these are due again."""
-        wait_ms = request.delay_ms if request.how == NAK else flight.consumer.config.ack_wait_ms
+        lapse = self._lapse(flight.consumer)
+        at = self._after(request.delay_ms) if request.delay_ms else self._ctx.ticks
         for offset in offsets:
-            flight.set_deadline(offset, self._after(wait_ms) if wait_ms else self._ctx.ticks)
+            flight.set_deadline(offset, at if request.how == NAK else lapse(flight.count(offset)))
         self._agenda.set_alarm(flight)
         self._serve(flight)
 
@@ -512,7 +512,7 @@ class ConsumersLead:
         end = flight.ahead if again else end
         line = self._line(flight.written, end)
         recorded = self._write(Delivered(number, end, line, runs))
-        flight.delivers(counts, recorded, self._after(flight.consumer.config.ack_wait_ms))
+        flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)
         if not counts:
