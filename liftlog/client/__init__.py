@@ -8,9 +8,9 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.processing import (
     ProcessedBatch,
-    Processor,
     ProcessorFenced,
     ProcessorUnknown,
+    StreamProcessor,
     is_without_output,
 )
 from liftlog.client.publisher import Publisher, PublishResult
@@ -40,7 +40,6 @@ __all__ = [
     "PartitionRecord",
     "Partitioner",
     "ProcessedBatch",
-    "Processor",
     "ProcessorFenced",
     "ProcessorUnknown",
     "PublishResult",
@@ -52,6 +51,7 @@ __all__ = [
     "RequestFailed",
     "RoundRobin",
     "Start",
+    "StreamProcessor",
     "StreamPublisher",
     "StreamReading",
     "Unreachable",
