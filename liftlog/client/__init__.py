@@ -10,9 +10,9 @@ from liftlog.client.grouping import GroupMessage, GroupReading, ShareLag
 from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.processing import (
     ProcessedBatch,
-    Processor,
     ProcessorFenced,
     ProcessorUnknown,
+    StreamProcessor,
     is_without_output,
 )
 from liftlog.client.publisher import Publisher, PublishResult
@@ -47,7 +47,6 @@ __all__ = [
     "PartitionRecord",
     "Partitioner",
     "ProcessedBatch",
-    "Processor",
     "ProcessorFenced",
     "ProcessorUnknown",
     "PublishResult",
@@ -60,6 +59,7 @@ __all__ = [
     "RoundRobin",
     "ShareLag",
     "Start",
+    "StreamProcessor",
     "StreamPublisher",
     "StreamReading",
     "Unreachable",

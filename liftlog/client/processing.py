@@ -63,7 +63,7 @@ class ProcessedBatch:
 
     __slots__ = ("_processor", "next", "records")
 
-    def __init__(self, processor: Processor, records: list[Record], next: int) -> None:
+    def __init__(self, processor: StreamProcessor, records: list[Record], next: int) -> None:
         self._processor = processor
         self.records = records
         self.next = next
@@ -98,7 +98,7 @@ class ProcessorOwner(Protocol):
     ) -> Reader: ...
 
 
-class Processor:
+class StreamProcessor:
     """One run of a processor: use as an async context manager, and iterate over it."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Processor:
         self._said_s = 0.0
         self._say_again_s = 0.0
 
-    async def __aenter__(self) -> Processor:
+    async def __aenter__(self) -> StreamProcessor:
         """Open a run. Raises ProcessorUnknown, Unreachable, RequestFailed, LiftlogError."""
         info = await self._client.stream(self._source)
         self._reader = self._client.reader(info, self._partition)
@@ -178,7 +178,7 @@ class Processor:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> Processor:
+    def __aiter__(self) -> StreamProcessor:
         return self
 
     async def __anext__(self) -> ProcessedBatch:
@@ -307,7 +307,7 @@ class RunsProcessors:
         begin: int | None = None,
         records_max: int = RECORDS_MAX,
         patience_ms: int = PATIENCE_MS,
-    ) -> Processor:
+    ) -> StreamProcessor:
         """A processor of this name, which reads a partition of the stream `source` and stores its outputs on
         subjects of the partition that `sink`, a subject, belongs to. See `liftlog.client.processing`.
 
@@ -316,7 +316,7 @@ class RunsProcessors:
         `records_max`: so many records it gives out at once. `patience_ms`: for so long it tries to store.
         Raises LiftlogError for what cannot be one.
         """
-        return Processor(
+        return StreamProcessor(
             self,
             name,
             source,
@@ -354,9 +354,9 @@ class BridgedBatch:
 
 
 class BridgedProcessor:
-    """As `Processor`, of a client in another thread."""
+    """As `StreamProcessor`, of a client in another thread."""
 
-    def __init__(self, bridge: Bridge, processor: Processor) -> None:
+    def __init__(self, bridge: Bridge, processor: StreamProcessor) -> None:
         self._bridge = bridge
         self.processor = processor
 

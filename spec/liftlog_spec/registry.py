@@ -345,7 +345,7 @@ MODELS: dict[str, ModelEntry] = {
         ModelEntry(
             "processor",
             "liftlog_spec.models.processor",
-            "ProcessorOfTwoLogs",
+            "Processor",
             "a design: a processor whose cursor lies with its outputs, exactly once from input to output",
             {
                 "inputs": "Inputs",

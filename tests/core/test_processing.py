@@ -12,7 +12,7 @@ import pytest
 
 from liftlog.client import processing
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.client.processing import Processor, ProcessorFenced, ProcessorUnknown, is_without_output
+from liftlog.client.processing import ProcessorFenced, ProcessorUnknown, StreamProcessor, is_without_output
 from liftlog.client.reader import Reader
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError, Record, StreamConfig
@@ -86,9 +86,12 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processing, "PAUSE_S", 0.0)
 
 
-def told(owner: FakeOwner, story: Callable[[Processor], Coroutine[Any, Any, None]], **settings: Any) -> None:
+Story = Callable[[StreamProcessor], Coroutine[Any, Any, None]]
+
+
+def told(owner: FakeOwner, story: Story, **settings: Any) -> None:
     async def run() -> None:
-        async with Processor(owner, "p", "in", "out", **settings) as processor:
+        async with StreamProcessor(owner, "p", "in", "out", **settings) as processor:
             await story(processor)
 
     asyncio.run(run())
@@ -103,7 +106,7 @@ def test_L10_what_has_no_answer_is_sent_again_as_it_was() -> None:
         stored(1),
     )
 
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         batch = await anext(processor)
         assert ([record.value for record in batch.records], batch.next) == ([b"a", b"b"], 3)
         assert await batch.commit([b"x", b"y"]) == 1
@@ -119,7 +122,7 @@ def test_L10_whose_clock_is_behind_opens_a_run_above_the_newest() -> None:
     newest = 9 * 10**17
     owner = FakeOwner(refused("producer-fenced", newest_run=newest), stored(0, 2))
 
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         assert processor.run > newest and processor.position == 2
 
     told(owner, story, begin=0)
@@ -141,7 +144,7 @@ def test_L10_after_a_refusal_a_number_is_used_again_only_if_nothing_can_be_store
 ) -> None:
     owner = FakeOwner(stored(0, 0), answer, stored(1))
 
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         batch = await anext(processor)
         with pytest.raises(error):
             await batch.commit([b"x", b"y"])
@@ -157,7 +160,7 @@ def test_L10_after_a_refusal_a_number_is_used_again_only_if_nothing_can_be_store
 def test_L10_who_gives_up_does_not_know_and_says_so() -> None:
     owner = FakeOwner(stored(0, 0), TimeoutError())
 
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         batch = await anext(processor)
         processor._patience_s = 0.0
         with pytest.raises(Unreachable, match="open it anew"):
@@ -169,7 +172,7 @@ def test_L10_who_gives_up_does_not_know_and_says_so() -> None:
 
 
 def test_L10_of_whom_nothing_is_known_it_is_an_error() -> None:
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         raise AssertionError("it is not open")
 
     with pytest.raises(ProcessorUnknown):
@@ -179,7 +182,7 @@ def test_L10_of_whom_nothing_is_known_it_is_an_error() -> None:
 
 
 def test_L10_two_streams_that_answer_on_one_subject_are_noticed() -> None:
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         batch = await anext(processor)
         with pytest.raises(LiftlogError, match="both answer"):
             await batch.commit([])
@@ -190,7 +193,7 @@ def test_L10_two_streams_that_answer_on_one_subject_are_noticed() -> None:
 def test_L10_a_processor_without_work_says_where_it_is() -> None:
     owner = FakeOwner(stored(0, 3), stored(1), stored(2))
 
-    async def story(processor: Processor) -> None:
+    async def story(processor: StreamProcessor) -> None:
         processor._say_again_s = 0.0
         await processor._say_where()
         await processor._say_where()
@@ -211,7 +214,7 @@ def test_L10_a_processor_without_work_says_where_it_is() -> None:
 )
 def test_L10_what_cannot_be_a_processor(name: str, settings: dict[str, int], why: str) -> None:
     with pytest.raises(LiftlogError, match=why):
-        Processor(FakeOwner(), name, "in", "out", **settings)
+        StreamProcessor(FakeOwner(), name, "in", "out", **settings)
 
 
 def test_L10_a_record_that_says_only_where_a_processor_is() -> None:

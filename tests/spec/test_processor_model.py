@@ -9,7 +9,7 @@ import pytest
 
 from liftlog_spec.explore.report import Bounds, ExplorationReport
 from liftlog_spec.explore.search import check
-from liftlog_spec.models.processor import ProcessorOfTwoLogs
+from liftlog_spec.models.processor import Processor
 
 ONE = {"Inputs": 1, "Records": 3, "Entries": 3, "Runs": 2, "Tables": 0}
 CALM = {**ONE, "Epochs": 1}
@@ -31,15 +31,13 @@ LARGER: list[tuple[dict[str, int], int, int]] = [
 ]
 
 
-class OutputsOnly(ProcessorOfTwoLogs):
+class OutputsOnly(Processor):
     """What a reader of the output notices in the end."""
 
     CursorIsTrue = None
 
 
-def explored(
-    variant: str, constants: dict[str, int], kind: type[ProcessorOfTwoLogs] = ProcessorOfTwoLogs
-) -> ExplorationReport:
+def explored(variant: str, constants: dict[str, int], kind: type[Processor] = Processor) -> ExplorationReport:
     return check(kind(variant=variant, **constants), Bounds())
 
 
@@ -51,8 +49,7 @@ def test_a_missing_rule_stores_outputs_twice(variant: str, constants: dict[str, 
 
 
 def test_every_variant_has_its_counterexample() -> None:
-    declared = set(ProcessorOfTwoLogs.declared["variant"].choices)
-    assert {variant for variant, *_ in VARIANTS} == declared - {"right"}
+    assert {variant for variant, *_ in VARIANTS} == set(Processor.declared["variant"].choices) - {"right"}
 
 
 @pytest.mark.parametrize(

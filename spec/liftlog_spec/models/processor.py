@@ -42,7 +42,7 @@ from __future__ import annotations
 from liftlog_spec.lang import *
 
 
-class ProcessorOfTwoLogs(Model):
+class Processor(Model):
     """The output partition of a processor."""
 
     variant = Setting(
