@@ -189,7 +189,7 @@ GUARDS: dict[str, str] = {
     "R21.unread": "a copy shows what was deleted until it has read its journal",
     "R21.behind": "a reader sees again what it has seen deleted",
     "K1.number": "an ack of a consumer that was deleted counts for the one that has its name now",
-    "K2.kept": "consumers are forgotten with the front of a journal",
+    "K2.kept": "the front of a journal goes before what takes its place is committed",
     "K3.repeat": "a repeated ack is answered before the entry of the first one is committed",
     "K4.own": "a message leaves before its record although an earlier leader may have sent it so",
     "K5.inherited": "a leader serves consumers before it knows what is committed of what it inherited",

@@ -18,7 +18,16 @@ from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, S
 from liftlog.api.spans import release
 from liftlog.api.tags import FrameOpener
 from liftlog.config import NetworkLimits
-from liftlog.messages import ERR_INVALID, ClientGone, ClientRequest, ErrorReply, Event, SpannedRead
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_OVERLOAD,
+    ClientGone,
+    ClientRequest,
+    ErrorReply,
+    Event,
+    PullRequest,
+    SpannedRead,
+)
 from liftlog.real.budget import Budget
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
@@ -31,7 +40,11 @@ SEND_TIMEOUT_S = 5.0
 READER_THREADS_MAX = 4
 """A read from a cold file occupies a thread until the disk has answered."""
 REQUESTS_MAX = 64
-"""Requests of one client connection that may be in work; beyond it the connection is not read."""
+"""Requests of one client connection that may be in work, but for pulls that wait; beyond it the connection is
+not read.
+"""
+PULLS_MAX = 512
+"""Pulls of one client connection that may wait for messages; beyond it they are refused."""
 REQUEST_COST_BYTES = 1024
 """What a request in work counts for besides its frame."""
 
@@ -123,6 +136,9 @@ class ClientConnection:
         self._door = door
         self.queue = SendQueue(door.limits.connection_bytes, door.budget)
         self._waiting: dict[ClientRef, int] = {}
+        """Bytes of each request in work, or that waits."""
+        self._pulls: set[ClientRef] = set()
+        """Those of them that wait for messages of a consumer."""
         self._requested = 0
         """Bytes that requests occupy: those in work, and the one that is not complete yet."""
         self._room = trio.Event()
@@ -152,7 +168,7 @@ class ClientConnection:
             self._resize(splitter.buffered - partial)
             partial = splitter.buffered
             for asked, size in calls:
-                while len(self._waiting) >= REQUESTS_MAX:
+                while len(self._waiting) - len(self._pulls) >= REQUESTS_MAX:
                     self._room = trio.Event()
                     await self._room.wait()
                 self._ask(asked, size + REQUEST_COST_BYTES)
@@ -161,11 +177,18 @@ class ClientConnection:
         number = call.number
         problem = wire.request_problem(call.request)
         if problem:
-            self._send(wire.encode_frame((number, ErrorReply(ERR_INVALID, problem, False))))
+            self._refuse(number, ErrorReply(ERR_INVALID, problem, False))
+            return
+        waits = isinstance(call.request, PullRequest) and call.request.wait_ms > 0
+        if waits and len(self._pulls) >= PULLS_MAX:
+            text = f"{PULLS_MAX} pulls of this connection wait for messages, and no more may"
+            text = f"{text}: wait for answers, or open another connection"
+            self._refuse(number, ErrorReply(ERR_OVERLOAD, text, True))
             return
 
         def respond(reply: object) -> None:
             self._resize(-self._waiting.pop(client, 0))
+            self._pulls.discard(client)
             self._room.set()
             if not isinstance(reply, SpannedRead):
                 self._send(wire.encode_frame((number, reply)))
@@ -179,7 +202,12 @@ class ClientConnection:
         self._resize(cost)
         client = self._door.clients.register(respond)
         self._waiting[client] = cost
+        if waits:
+            self._pulls.add(client)
         self._door.take(ClientRequest(client, call.request))
+
+    def _refuse(self, number: int, reply: ErrorReply) -> None:
+        self._send(wire.encode_frame((number, reply)))
 
     def _send(self, *parts: bytes | FileSpan) -> None:
         # An answer that does not fit means a client that asks and does not read: it will time out.
@@ -214,3 +242,4 @@ class ClientConnection:
         for client in self._door.clients.forget(self._waiting):
             self._door.take(ClientGone(client))
         self._waiting.clear()
+        self._pulls.clear()

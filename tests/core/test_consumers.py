@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liftlog.client.consuming import _requests
+from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import (
     ACKED,
     ConsumerDeleted,
@@ -17,6 +18,7 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     UnreadableEntry,
     decode_entry,
     encode_entry,
@@ -68,6 +70,7 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
+    st.builds(SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED),
 )
 
 
@@ -86,6 +89,22 @@ def test_k2_a_fold_in_two_parts_is_the_fold_of_the_whole(entries: list[ConsumerE
         assert whole.by_name[consumer.name] is consumer
         assert consumer.floor <= consumer.position
         assert all(offset < consumer.position for offset in consumer.pending)
+
+
+@given(st.lists(ENTRIES, max_size=20), st.lists(ENTRIES, max_size=10), st.lists(ENTRIES, max_size=10))
+def test_k2_who_begins_at_what_is_said_again_knows_the_same(
+    before: list[ConsumerEntry], ahead: list[ConsumerEntry], behind: list[ConsumerEntry]
+) -> None:
+    """It is said by who has folded `before` alone, of all that stands before it."""
+    leader = folded(before)
+    pairs = [(offset, encode_entry(entry)) for offset, entry in enumerate(ahead, len(before))]
+    whole = folded(ahead, folded(before), len(before))
+    said = leader.say_again(leader.by_number, pairs)
+    assert said == [whole.by_number[n].say_again() for n in leader.by_number if n in whole.by_number]
+    begun = folded([one.say_again() for one in whole.by_number.values()], begin=99)
+    assert begun.snapshot() == whole.snapshot()
+    place = len(before) + len(ahead)
+    assert folded(behind, begun, place).snapshot() == folded(behind, whole, place).snapshot()
 
 
 @given(ENTRIES)
@@ -489,6 +508,64 @@ def test_who_says_in_progress_again_and_again_leaves_nothing_behind() -> None:
     assert len(flight.heap) <= HEAP_MIN + 1
     assert flight.lapse(90_000) == [0, 2]
     assert flight.lapse(90_001) == [1]
+
+
+def flights(count: int) -> Agenda:
+    agenda = Agenda()
+    for number in range(1, count + 1):
+        agenda.add(Flight(Consumer(number, Created(f"c{number}", NO_LOSS, 0, [])), 9))
+    return agenda
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), OFFSETS, st.integers(1, 20)), max_size=30))
+def test_an_agenda_misses_no_deadline_and_names_nobody_before_his_first(
+    deadlines: list[tuple[int, int, int]],
+) -> None:
+    agenda = flights(4)
+    for number, offset, tick in deadlines:
+        agenda.flights[number].set_deadline(offset, tick)
+        agenda.set_alarm(agenda.flights[number])
+    for now in range(21):
+        first = {
+            number: min(ticks)
+            for number in agenda.flights
+            if (ticks := [tick for tick, _ in agenda.flights[number].heap])
+        }
+        due = agenda.due(now)
+        assert {each.consumer.number for each in due} == {n for n, tick in first.items() if tick <= now}
+        for each in due:
+            each.lapse(now)
+            agenda.set_alarm(each)
+
+
+def test_an_agenda_forgets_who_is_deleted_and_who_puts_off_again_and_again_leaves_nothing() -> None:
+    agenda = flights(2)
+    one, two = agenda.flights.values()
+    for tick in range(4 * HEAP_MIN, 0, -1):
+        one.set_deadline(0, tick)
+        agenda.set_alarm(one)
+    assert len(agenda._alarms) <= HEAP_MIN + 1
+    two.set_deadline(0, 1)
+    agenda.wrote(two)
+    agenda.waits(two)
+    agenda.reads(two, 7, 3)
+    assert agenda.remove(2) is two and agenda.remove(2) is None
+    assert agenda.due(1) == [one] and not agenda.waiting and not agenda.written
+    assert agenda.has_read(7) is two and agenda.has_read(7) is None and two.start == 3
+
+
+def test_a_tick_looks_at_no_consumer_of_whom_nothing_is_due() -> None:
+    world, partition = ready()
+    idle = [made(world, partition, name=f"idle{number}") for number in range(5)]
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=1000), name="busy")
+    pull(world, partition, number, messages=2)
+    agenda = journal_of(world, partition).roles.consumers._agenda
+    assert list(agenda.flights) == [number] and not set(idle) & set(agenda.flights)
+    assert len(agenda._alarms) == 1
+    world.run(3)
+    assert not agenda._alarms, "what is due again waits for who asks"
+    assert pull(world, partition, number).runs == [(0, 2, 2)]
+    assert not agenda.waiting
 
 
 def test_a_stream_without_a_journal_has_no_consumers() -> None:

@@ -13,13 +13,13 @@ from liftlog.messages import (
     DoneReply,
     ErrorReply,
     MessageDeleted,
-    PullRequest,
     PurgeRequest,
+    SettleRequest,
     StreamChanges,
 )
 from liftlog.types import PartitionId
 from tests.core.node_harness import World
-from tests.core.test_consumers import asks, made
+from tests.core.test_consumers import asks, changed_leader, info, made, pull, settle
 from tests.core.test_journal import delete, marks, others, visible, without_journal
 from tests.core.test_subject_purge import filled, purge
 
@@ -27,6 +27,7 @@ from tests.core.test_subject_purge import filled, purge
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("liftlog.core.replica.restating.ENTRIES_MIN", 3)
+    monkeypatch.setattr("liftlog.core.replica.restating.CONSUMER_SHARE", 0)
 
 
 def starts(world: World, partition: PartitionId) -> set[int]:
@@ -156,23 +157,95 @@ def test_a_restatement_s_last_entry_is_read_as_it_was_written() -> None:
     assert decode_entry(encode_restated(300, 7)) == Restated(300, 7)
 
 
-def test_k2_a_journal_that_consumers_are_in_keeps_its_front_until_they_are_deleted() -> None:
-    world, partition = filled()
+def snapshots(world: World, partition: PartitionId) -> set[Any]:
+    return {
+        world.replica(node, partition.journal).removed.consumers.snapshot()  # type: ignore[union-attr]
+        for node in world.nodes
+    }
+
+
+def consumed(count: int = 9) -> tuple[World, PartitionId, int]:
+    """Of nine messages two are acked, the others wait, and the journal begins behind the consumer's entry."""
+    world, partition = filled(count)
     number = made(world, partition)
-    for offset in (1, 2, 6, 7):
-        assert isinstance(delete(world, partition, offset), MessageDeleted)
-    world.run(3)
-    assert starts(world, partition) == {0}
-    assert marks(world, partition)["K2.kept"] >= 1 and "R21.restates" not in marks(world, partition)
-    assert asks(world, partition, PullRequest(partition, number)).runs == [(0, 1, 1), (3, 3, 1), (8, 1, 1)]
+    assert pull(world, partition, number).runs == [(0, count, 1)]
+    for offset in (1, 2):
+        assert not settle(world, partition, number, "ack", offset).unknown
+    assert isinstance(delete(world, partition, 5), MessageDeleted)
+    assert world.run_until(lambda: min(starts(world, partition)) >= number)
+    assert world.run_until(lambda: len(snapshots(world, partition)) == 1)
+    return world, partition, number
+
+
+def test_k2_where_consumers_stand_is_said_again_and_every_copy_that_begins_there_knows_it() -> None:
+    world, partition, number = consumed()
+    assert marks(world, partition)["K2.said-again"] >= 1
+    known = snapshots(world, partition)
     node = others(world, partition)[0]
     world.kill(node)
     world.restart(node)
     assert world.run_until(lambda: partition.journal in world.nodes[node].replicas)
-    assert set(visible(world, partition, node, seen=4)) == LEFT
-    assert number in world.replica(node, partition.journal).removed.consumers.by_number
+    journal = world.replica(node, partition.journal)
+    assert world.run_until(lambda: journal.removed is not None and journal.removed.is_known)
+    assert snapshots(world, partition) == known
+    assert journal.removed is not None
+    consumer = journal.removed.consumers.by_number[number]
+    assert (consumer.position, sorted(consumer.pending)) == (9, [0, 3, 4, 6, 7, 8])
+
+
+def test_k2_a_new_leader_goes_on_from_what_was_said_again() -> None:
+    world, partition, number = consumed()
+    changed_leader(world, partition)
+    assert info(world, partition).ack_pending == 6
+    assert settle(world, partition, number, "nak", 0).unknown == []
+    assert pull(world, partition, number, wait_ms=1000).runs == [(0, 1, 2)]
     assert isinstance(asks(world, partition, DeleteConsumerRequest(partition, "c")), DoneReply)
-    assert world.run_until(lambda: min(starts(world, partition)) >= 3)
-    later = made(world, partition)
-    assert later > number
-    assert asks(world, partition, PullRequest(partition, later)).runs == [(0, 1, 1), (3, 3, 1), (8, 1, 1)]
+    assert made(world, partition) > number
+
+
+def test_k2_a_journal_begins_later_only_when_what_takes_its_place_is_committed() -> None:
+    world, partition = filled()
+    number = made(world, partition)
+    pull(world, partition, number, messages=3)
+    leader, node = world.leader(partition), others(world, partition)[0]
+    assert settle(world, partition, number, "ack", 2).journal == 3
+    without_journal(world, partition, node)
+    journal = world.replica(leader, partition.journal)
+    world.run(0.3)
+    assert journal.leo > 3 and journal.log_start == 0 and journal.hw == 3
+    world.drop = lambda sender, to, message: False
+    assert world.run_until(lambda: min(starts(world, partition)) == 3)
+    assert marks(world, partition)["K2.kept"] >= 1
+
+
+def test_k2_what_is_not_committed_is_said_again_as_it_is_written() -> None:
+    """A consumer whose entries are always under way does not keep the journal long."""
+    world, partition = filled()
+    number = made(world, partition)
+    pull(world, partition, number)
+    settle(world, partition, number, "ack", 0)
+    leader = world.leader(partition)
+    journal = world.replica(leader, partition.journal)
+    roles, removed = journal.roles, journal.removed
+    assert roles is not None and roles.restating is not None and removed is not None
+    without_journal(world, partition, others(world, partition)[0])
+    world.ask(leader, SettleRequest(partition, number, "ack", [(4, 1)]))
+    world.run(0.01)
+    assert removed.folded < journal.leo
+    ahead = roles.restating._ahead(removed)
+    assert ahead is not None and [offset for offset, _ in ahead] == list(range(removed.folded, journal.leo))
+    (said,) = removed.consumers.say_again([number, 77], ahead)
+    assert said.pending == [(1, 3, 1), (5, 4, 1)] and said.position == 9
+    assert 4 in removed.consumers.by_number[number].pending
+
+
+def test_k2_a_journal_whose_end_is_not_in_memory_says_nothing_of_consumers_yet() -> None:
+    world, partition = filled()
+    made(world, partition)
+    leader = world.leader(partition)
+    journal = world.replica(leader, partition.journal)
+    roles, removed = journal.roles, journal.removed
+    assert roles is not None and roles.restating is not None and removed is not None
+    removed.folded = 0
+    journal.log.cache.clear()
+    assert roles.restating._ahead(removed) is None

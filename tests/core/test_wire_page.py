@@ -386,6 +386,7 @@ def test_l3_the_limits_and_times_on_the_page_are_those_of_the_code() -> None:
         handshake.FRAME_MAX_BYTES,
         REQUEST_MAX_BYTES,
         door.REQUESTS_MAX,
+        door.PULLS_MAX,
         NetworkLimits().client_connections_max,
         NetworkLimits().client_idle_ms,
         NetworkLimits().handshake_ms,

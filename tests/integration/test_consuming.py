@@ -15,11 +15,11 @@ import pytest
 from liftlog.cli import main
 from liftlog.client import ConsumerConfig, ConsumerInfo, RequestFailed
 from liftlog.client.on_trio import TrioClient
-from liftlog.types import LiftlogError, StreamConfig
+from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from liftlog_jepsen.consuming import ConsumerRecorder, Given, RecordedConsumer
 from liftlog_jepsen.history import History, HistoryWriter
 from liftlog_jepsen.parquet import write_parquet
-from tests.integration.cluster import Harness, with_cluster
+from tests.integration.cluster import Harness, until, with_cluster
 from tests.jepsen.promise_stories import broken
 
 pytestmark = pytest.mark.real
@@ -247,6 +247,37 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert "--removal" in await cluster.refused("consumer", "add", "plain", "billing")
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_k2_a_journal_begins_again_and_nodes_that_start_there_know_the_consumer(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        await cluster.newest_level()
+        stream = await client.create_stream(CONFIG)
+        for number in range(60):
+            assert (await client.publish("orders", b"%d" % number)).outcome == "ok"
+        consumer = await client.consumer("orders", "c", config=ConsumerConfig(ack_wait_ms=600_000))
+        for delivery in await consumer.fetch(60):
+            if delivery.record.offset % 10:
+                await consumer.ack(delivery)
+        journal = PartitionId(stream.id, 0).journal
+
+        async def begins_later() -> bool:
+            told = [await client.status(node) for node in cluster.running()]
+            starts = [one.log_start for status in told for one in status.replicas if one.partition == journal]
+            return len(starts) == 3 and min(starts) >= 32
+
+        await until(begins_later, "journals that begin later")
+        nodes = cluster.running()
+        await cluster.kill(*nodes)
+        await cluster.start(*nodes)
+        info = await (await client.consumer("orders", "c", timeout_ms=30_000)).info()
+        assert (info.number, info.position, info.floor, info.ack_pending) == (consumer.number, 60, 0, 6)
+        await consumer.settle("nak", list(range(0, 60, 10)))
+        again = {one.record.offset: one.delivered for one in await consumer.fetch(60)}
+        assert again == dict.fromkeys(range(0, 60, 10), 2)
+
+    with_cluster(tmp_path, 3, story)
 
 
 def test_a_program_gives_back_what_it_has_not_acked(tmp_path: Path) -> None:

@@ -32,18 +32,24 @@ from liftlog.api.handshake import (
 )
 from liftlog.config import MIB, NetworkLimits, Secrets
 from liftlog.messages import (
+    ERR_OVERLOAD,
     ClientRequest,
     ClusterStatusRequest,
     DoneReply,
+    ErrorReply,
     Event,
     Heartbeat,
     PeerBack,
     PeerLost,
+    PullReply,
+    PullRequest,
     Received,
+    SettleRequest,
 )
+from liftlog.real.door import REQUESTS_MAX
 from liftlog.real.incoming import PENDING_MAX, send_message
 from liftlog.real.peers import PeerNetwork
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, PartitionId
 from tests.integration.wires import (
     CLUSTER,
     SECRETS,
@@ -373,6 +379,34 @@ async def test_half_a_request_counts_and_is_given_back() -> None:
         await eventually(lambda: node.count("memory_bytes") == 50_004, "what lies here")
         await client.stream.aclose()
         await eventually(lambda: node.count("memory_bytes") == 0, "nothing")
+
+
+async def test_pulls_that_wait_take_no_request_s_place_and_have_a_bound_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("liftlog.real.door.PULLS_MAX", REQUESTS_MAX + 20)
+    node = Node()
+    async with running(node):
+        client = await call(node.ports.client_address)
+        partition = PartitionId(7, 0)
+        for number in range(REQUESTS_MAX + 20):
+            await client.send((number, PullRequest(partition, 1, wait_ms=2000)))
+        for number in range(500, 500 + REQUESTS_MAX):
+            await client.send((number, SettleRequest(partition, 1, "ack", [(0, 1)])))
+        await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 20, "all of them in work")
+        # Nothing more is read now, until an answer has left.
+        await client.send((900, PullRequest(partition, 1, wait_ms=2000)))
+        node.clients.reply(node.asked[-1], DoneReply("acked"))
+        acked, answer = await client.answers(2)
+        assert (acked.number, acked.reply) == (500 + REQUESTS_MAX - 1, DoneReply("acked"))
+        refused = answer.reply
+        assert answer.number == 900
+        assert isinstance(refused, ErrorReply) and (refused.code, refused.retryable) == (ERR_OVERLOAD, True)
+        assert f"{REQUESTS_MAX + 20} pulls" in refused.description
+        node.clients.reply(node.asked[0], PullReply(partition, 1, 1))
+        assert [each.number for each in await client.answers(1)] == [0]
+        await client.send((901, PullRequest(partition, 1, wait_ms=2000)))
+        await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 21, "a place for one")
 
 
 async def ask(node: Node, client: Known, count: int) -> list[ClientRef]:

@@ -72,7 +72,20 @@ class ConsumerDeleted(Struct):
     consumer: Number
 
 
-ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted
+class SaidAgain(Struct):
+    """Where a consumer stands by all that lies below this entry, which the journal may begin at (R21). Who
+    knows the consumer knows all that already.
+    """
+
+    consumer: Number
+    name: Line
+    config: ConsumerConfig
+    position: Number
+    line: Line64
+    pending: list[Counted]
+
+
+ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ConsumerEntry] = msgspec.msgpack.Decoder(ConsumerEntry)

@@ -124,6 +124,16 @@ class Flight:
         return [offset for offset in known if offset not in self.settling]
 
     @property
+    def first_deadline(self) -> int | None:
+        """Before this tick nothing is due again; None: nothing has a deadline."""
+        return self.heap[0][0] if self.heap else None
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether entries about it are not folded yet."""
+        return bool(self.flying or self.settling)
+
+    @property
     def room(self) -> int:
         """How many may be delivered for the first time now."""
         new = sum(1 for offset in self.flying if offset not in self.consumer.pending)

@@ -20,7 +20,9 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     decode_entry,
+    is_consumers,
 )
 from liftlog.messages import ConsumerConfig, Counted, offsets_of
 from liftlog.types import EpochStart
@@ -68,6 +70,12 @@ class Consumer:
             del self.pending[offset]
         self.line = [entry for entry in self.line if entry.start < to]
 
+    def say_again(self) -> SaidAgain:
+        """All of it, for who knows nothing of it."""
+        pending = counted_runs(sorted(self.pending.items()))
+        line = list(self.line)
+        return SaidAgain(self.number, self.name, self.config, self.position, line, pending)
+
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
         """K5: where the data are not those that were delivered: the first offset below the position whose
         epoch is another one, or that is not there; None if they are. `history`: of the data, which end at
@@ -107,9 +115,11 @@ class Consumers:
         """The entry at this offset of the journal. Raises UnreadableEntry."""
         entry = decode_entry(data)
         if isinstance(entry, Created):
-            if entry.name not in self.by_name:
-                made = Consumer(offset + 1, entry)
-                self.by_name[made.name] = self.by_number[made.number] = made
+            self._add(Consumer(offset + 1, entry))
+            return
+        if isinstance(entry, SaidAgain):
+            if entry.consumer not in self.by_number:
+                self._add(_known_by(entry))
             return
         consumer = self.by_number.get(entry.consumer)
         if consumer is None:
@@ -124,12 +134,37 @@ class Consumers:
             case ConsumerDeleted():
                 del self.by_number[consumer.number], self.by_name[consumer.name]
 
+    def _add(self, consumer: Consumer) -> None:
+        if consumer.name not in self.by_name and consumer.number not in self.by_number:
+            self.by_name[consumer.name] = self.by_number[consumer.number] = consumer
+
+    def say_again(self, numbers: Iterable[int], ahead: Iterable[tuple[int, bytes]]) -> list[SaidAgain]:
+        """Where those of these stand that are there behind entries that are not folded: (offset, entry).
+        Raises UnreadableEntry.
+        """
+        asked, then = tuple(numbers), Consumers()
+        for number in asked:
+            if number in self.by_number:
+                then._add(_known_by(self.by_number[number].say_again()))
+        for offset, entry in ahead:
+            if is_consumers(entry):
+                then.take(offset, entry)
+        return [then.by_number[number].say_again() for number in asked if number in then.by_number]
+
     def snapshot(self) -> Snapshot:
         """All that is known, to be compared."""
         return tuple(
             (one.number, one.name, one.position, tuple(sorted(one.pending.items())), tuple(one.line))
-            for one in self.by_number.values()
+            for _, one in sorted(self.by_number.items())
         )
+
+
+def _known_by(entry: SaidAgain) -> Consumer:
+    """The consumer of whom that is all that is known."""
+    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, entry.position, entry.line))
+    for offset, length, count in entry.pending:
+        consumer.pending.update(dict.fromkeys(range(offset, offset + length), count))
+    return consumer
 
 
 def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:

@@ -10,10 +10,9 @@ by the leader of the epoch that wrote it (K4). So a message has at most one deli
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.choosing import choose
 from liftlog.core.consumers.entries import (
     ACKED,
@@ -31,6 +30,7 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.consumers.flight import Flight, WaitingPull
 from liftlog.core.consumers.making import not_created
+from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -83,30 +83,20 @@ PULL_BYTES_MAX = 4 * 1024 * 1024
 """No answer has more bytes of messages, but for the first batch."""
 
 
-class WaitingAnswer(NamedTuple):
-    """Of one client, until the journal is folded up to `end`. A text: the name of whom it is to be told of.
-    """
-
-    end: int
-    client: ClientRef
-    until: int
-    reply: PullReply | SettledReply | DoneReply | str
-
-
 class ConsumersLead:
     """Of one leader, in one epoch. `log`, `leading`: of the journal. `wrote`: told after entries were
     appended.
     """
 
     __slots__ = (
+        "_agenda",
         "_answers",
-        "_carried",
+        "_begun",
         "_creating",
         "_ctx",
         "_data",
         "_dropping",
         "_entries",
-        "_flights",
         "_leading",
         "_log",
         "_office",
@@ -128,9 +118,8 @@ class ConsumersLead:
         self._wrote: Callable[[], None] = lambda: None
         self._entries: list[bytes] = []
         """What this step has written so far."""
-        self._answers: deque[WaitingAnswer] = deque()
-        self._carried = 0
-        self._flights: dict[int, Flight] = {}
+        self._answers = PromisedAnswers()
+        self._agenda = Agenda()
         self._creating: dict[str, tuple[CreateConsumerRequest, int]] = {}
         """By name: what was asked for, and where the entry ends."""
         self._dropping: dict[int, int] = {}
@@ -138,6 +127,8 @@ class ConsumersLead:
         self._serves_from: int | None = None
         """K5: served is when the journal is folded up to there; None: that is not known yet."""
 
+        self._begun = False
+        """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self._swept = (0, 0)
         """K7: the log start, and how many messages were deleted, when pending ones were last looked at."""
 
@@ -148,7 +139,7 @@ class ConsumersLead:
     @property
     def settled(self) -> bool:
         """Whether nobody waits for the journal."""
-        return not self._answers
+        return not len(self._answers)
 
     # -- entries ----------------------------------------------------------------------------------
 
@@ -218,10 +209,10 @@ class ConsumersLead:
         consumer = self._removed.consumers.by_number.get(number)
         if consumer is None or number in self._dropping:
             return None
-        flight = self._flights.get(number)
+        flight = self._agenda.flights.get(number)
         if flight is None:
-            lapse = self._after(consumer.config.ack_wait_ms)
-            flight = self._flights[number] = Flight(consumer, lapse)
+            flight = Flight(consumer, self._after(consumer.config.ack_wait_ms))
+            self._agenda.add(flight)
         return flight
 
     def _after(self, wait_ms: int) -> int:
@@ -295,7 +286,7 @@ class ConsumersLead:
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
-        flight = self._flights.pop(number, None)
+        flight = self._agenda.remove(number)
         for pull in flight.pulls if flight is not None else ():
             self._reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 
@@ -319,12 +310,13 @@ class ConsumersLead:
         if name and name not in consumers.by_name:
             self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
-        found = [consumers.by_name[name]] if name else consumers.by_number.values()
+        # In which order they are known depends on where this copy's journal begins.
+        found = [consumers.by_name[name]] if name else [one for _, one in sorted(consumers.by_number.items())]
         told = [self._info(one) for one in found]
         self._reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
-        flight = self._flights.get(consumer.number)
+        flight = self._agenda.flights.get(consumer.number)
         ahead = flight.ahead if flight is not None else consumer.position
         pending = flight.pending() if flight is not None else sorted(consumer.pending)
         kept = self._ctx.mutants.gone_kept_pending
@@ -393,6 +385,7 @@ class ConsumersLead:
         ending = list(offsets)
         end = self._write(Done(flight.consumer.number, how, runs_of(ending)))
         flight.settle(ending, end)
+        self._agenda.wrote(flight)
         return end
 
     def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
@@ -400,6 +393,7 @@ class ConsumersLead:
         wait_ms = request.delay_ms if request.how == NAK else flight.consumer.config.ack_wait_ms
         for offset in offsets:
             flight.set_deadline(offset, self._after(wait_ms) if wait_ms else self._ctx.ticks)
+        self._agenda.set_alarm(flight)
         self._serve(flight)
 
     # -- deliveries (K4, K6) ------------------------------------------------------------------------
@@ -409,12 +403,14 @@ class ConsumersLead:
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
-        if sum(len(each.pulls) for each in self._flights.values()) >= PULLS_MAX:
-            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many pulls wait here; try again", True))
+        if self._agenda.pulls() >= PULLS_MAX:
+            text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
+            self._reply(client, ErrorReply(ERR_OVERLOAD, text, True))
             return
         until = self._after(request.wait_ms) if request.wait_ms else self._ctx.ticks + 1
         pull = WaitingPull(client, request, until)
         flight.pulls.append(pull)
+        self._agenda.waits(flight)
         self._serve(flight)
         if not request.wait_ms and pull in flight.pulls and not flight.reading and self._heeds():
             flight.pulls.remove(pull)
@@ -423,11 +419,14 @@ class ConsumersLead:
     def _nothing(self, request: PullRequest) -> PullReply:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
 
+    def _may_serve(self, flight: Flight) -> bool:
+        return flight.consumer.number not in self._dropping and self._heeds()
+
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
-        if flight.consumer.number in self._dropping or not self._heeds():
+        if not self._may_serve(flight):
             return
-        while flight.pulls and not flight.reading and self._carried < CARRIED_MAX:
+        while flight.pulls and not flight.reading and self._answers.carried < CARRIED_MAX:
             self._take_lapsed(flight)
             if flight.lapsed:
                 start = min(flight.lapsed)
@@ -440,7 +439,7 @@ class ConsumersLead:
             batches = data.cached(start, data.hw, max_bytes)
             if not batches:
                 if self._ctx.reads.has_place(data.id):
-                    flight.reads(self._ctx.new_ticket(), start)
+                    self._agenda.reads(flight, self._ctx.new_ticket(), start)
                     self._ctx.reads.begin(data.id, flight.reading)
                     self._ctx.effects.append(ReadLog(data.id, flight.reading, start, data.hw, max_bytes))
                 return
@@ -449,20 +448,17 @@ class ConsumersLead:
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
-        for number, flight in self._flights.items():
-            if flight.reading == event.request:
-                start = flight.start
-                flight.reads(0)
-                batches = cut_batches(self._data.id, event.batches, self._data.hw)
-                if event.error:
-                    for pull in flight.pulls:
-                        self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
-                    flight.pulls.clear()
-                elif not batches or not flight.pulls or number in self._dropping:
-                    break
-                elif self._serves() and self._heeds() and self._deliver(flight, start, batches):
-                    self._serve(flight)
-                break
+        flight = self._agenda.has_read(event.request)
+        if flight is None:
+            return
+        if event.error:
+            for pull in flight.pulls:
+                self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
+            flight.pulls.clear()
+        elif flight.pulls and self._serves() and self._may_serve(flight):
+            batches = cut_batches(self._data.id, event.batches, self._data.hw)
+            if self._deliver(flight, flight.start, batches):
+                self._serve(flight)
         self._flush()
 
     def _take_lapsed(self, flight: Flight) -> None:
@@ -518,6 +514,7 @@ class ConsumersLead:
         recorded = self._write(Delivered(number, end, line, runs))
         flight.delivers(counts, recorded, self._after(flight.consumer.config.ack_wait_ms))
         flight.advance(end)
+        self._agenda.wrote(flight)
         if not counts:
             return
         pull = flight.pulls.popleft()
@@ -532,7 +529,6 @@ class ConsumersLead:
         if again and self._ctx.mutants.redelivery_before_record:
             self._reply(pull.client, reply)
             return
-        self._carried += 1
         self._await(pull.client, recorded, reply)
 
     def _line(self, start: int, end: int) -> list[EpochStart]:
@@ -550,11 +546,8 @@ class ConsumersLead:
         waiting = WaitingAnswer(end, client, until, reply)
         if end <= self._removed.folded:
             self._answer(waiting)
-            return
-        place = len(self._answers)
-        while place and self._answers[place - 1].end > end:
-            place -= 1
-        self._answers.insert(place, waiting)
+        else:
+            self._answers.add(waiting)
 
     def _answer(self, waiting: WaitingAnswer) -> None:
         reply = waiting.reply
@@ -569,21 +562,19 @@ class ConsumersLead:
         folded = self._removed.folded
         if self._ctx.fenced or not self._removed.is_known:
             return
-        for flight in self._flights.values():
-            flight.folded(folded)
+        self._agenda.folded(folded)
         self._creating = {name: one for name, one in self._creating.items() if one[1] > folded}
         for number in [number for number, end in self._dropping.items() if end <= folded]:
             del self._dropping[number]
             self._dropped(number)
-        while self._answers and self._answers[0].end <= folded:
-            waiting = self._answers.popleft()
-            self._carried -= isinstance(waiting.reply, PullReply)
+        while (waiting := self._answers.take(folded)) is not None:
             self._answer(waiting)
         self.work()
 
     def work(self) -> None:
         """There may be something for who waits."""
-        waits = [flight for flight in self._flights.values() if flight.pulls]
+        self._agenda.nobody_waits()
+        waits = list(self._agenda.waiting.values())
         if waits and self._serves():
             for flight in waits:
                 self._serve(flight)
@@ -592,51 +583,51 @@ class ConsumersLead:
     def tick(self) -> None:
         """Nobody waits for ever."""
         ticks = self._ctx.ticks
-        late = [one for one in self._answers if one.until <= ticks]
-        if late:
-            self._answers = deque(one for one in self._answers if one.until > ticks)
-            self._carried = sum(isinstance(one.reply, PullReply) for one in self._answers)
-        for one in late:
+        for one in self._answers.take_late(ticks):
             text = "not every replica in sync has it yet; it may still happen, ask again"
             self._reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
         if self._removed.consumers.by_number and self._serves():
             self._write_off()
         self.committed()
-        for flight in self._flights.values():
+        for flight in self._agenda.waiting.values():
             for pull in [pull for pull in flight.pulls if pull.until <= ticks]:
                 flight.pulls.remove(pull)
                 self._reply(pull.client, self._nothing(pull.request))
 
     def _write_off(self) -> None:
-        """K6, K7: also where nobody pulls."""
+        """K6, K7: also where nobody pulls. Of a consumer without a flight nothing is pending."""
+        if not self._begun:
+            self._begun = True
+            for number, consumer in self._removed.consumers.by_number.items():
+                if consumer.pending:
+                    self._flight(number)
+        for flight in self._agenda.due(self._ctx.ticks):
+            if flight.consumer.number not in self._dropping:
+                self._take_lapsed(flight)
+                self._agenda.set_alarm(flight)
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
-        moved &= not self._ctx.mutants.gone_kept_pending
-        for number in self._removed.consumers.by_number:
-            flight = self._flight(number)
-            if flight is None:
-                continue
-            self._take_lapsed(flight)
-            gone = [offset for offset in flight.pending() if self._is_gone(offset)] if moved else []
-            if gone:
+        if not moved or self._ctx.mutants.gone_kept_pending:
+            return
+        for number, flight in self._agenda.flights.items():
+            gone = [offset for offset in flight.pending() if self._is_gone(offset)]
+            if gone and number not in self._dropping:
                 self._ctx.mark("K7.written-off")
                 self._done(flight, gone, GONE)
 
     def end(self, code: str, text: str) -> None:
         """This leader answers none of those that wait; what becomes of entries is open."""
-        waiting, self._answers, self._carried = self._answers, deque(), 0
-        for one in waiting:
+        for one in self._answers.take_all():
             self._reply(one.client, ErrorReply(code, text, True))
-        for flight in self._flights.values():
+        for flight in self._agenda.waiting.values():
             for pull in flight.pulls:
                 self._reply(pull.client, ErrorReply(code, text, True))
             flight.pulls.clear()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone; what it was given is pending."""
-        self._answers = deque(one for one in self._answers if one.client != client)
-        self._carried = sum(isinstance(one.reply, PullReply) for one in self._answers)
-        for flight in self._flights.values():
+        self._answers.forget(client)
+        for flight in self._agenda.waiting.values():
             flight.forget(client)
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:

@@ -1,12 +1,14 @@
 """The journal does not grow for ever: what it says is said again, in short, and it begins there (R21).
 
-    restate    a leader whose journal is committed and heeded to its end writes all that is gone again, as
-               runs, an entry at each tick, and behind them one that says where it began
+    restate    a leader with a long journal writes all that is gone again, as runs, and where each consumer
+               stands (K2), some at each tick, and behind that one entry that says where this began
     begin      when that one is committed, the start of the journal moves to where the restatement began (C3)
 
-What is gone is a union: entries of others that come between change nothing, and what was written of a
-restatement that no leader ends is only said twice. Who begins at such a start knows what is gone when it has
-come to the entry behind (`Removed`), and shows nothing before.
+It begins where the leader had folded its journal to. What is gone is a union: entries of others that come
+between change nothing. Where a consumer stands is said of all that lies before the very entry, what is not
+committed included: who has heeded its other entries ignores it, who begins behind these knows by it what they
+said. What was written of a restatement that no leader ends is only said twice. Who begins at such a start
+knows what is gone when it has come to the entry behind (`Removed`), and shows nothing before.
 """
 
 from __future__ import annotations
@@ -14,19 +16,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from liftlog.core.consumers.entries import encode_entry
 from liftlog.core.replica.entries import RUNS_MAX, encode_removed, encode_restated
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
-from liftlog.format import encode_values
+from liftlog.format import decode_values, encode_values
 from liftlog.offsets import OffsetSet
 from liftlog.types import NUMBER_MAX
 
 ENTRIES_MIN = 32
 NAMED_SHARE = 4
-"""A restatement begins when the journal has `ENTRIES_MIN` entries, and one more for each so many runs that it
-has to name.
+"""A restatement begins when the journal has `ENTRIES_MIN` entries, and one more for each so many runs or
+pending messages that it has to name.
 """
+CONSUMER_SHARE = 4
+"""And so many more for each consumer."""
+CONSUMERS_AT_ONCE = 16
+"""Consumers of which one tick writes where they stand."""
+AHEAD_BYTES = 4 * 1024 * 1024
+"""So much of the journal that is not folded is looked at; if there is more, it is tried again at a tick."""
 
 
 class Restating:
@@ -39,54 +48,89 @@ class Restating:
         self._ctx = log.ctx
         self._leading = leading
         self._data = data
-        self._pages: Iterator[bytes] | None = None
-        """What is still to be written."""
+        self._pages: Iterator[list[bytes]] | None = None
+        """What is still to be written, tick by tick; nothing at a tick that cannot say."""
         self._begin = self._end = 0
         """Where the last one begins, and ends once it is written; 0 = there was none, or not yet."""
 
     def tick(self, removed: Removed) -> bool:
-        """Whether an entry was written."""
+        """Whether entries were written."""
         config = self._data.config
         if self._ctx.fenced or config is None or config.read_only:
             return False
-        if self._pages is None and self._end <= self._log.hw:
-            if self._log.log_start < self._begin:
+        if self._log.log_start < self._begin:
+            # What takes the place of the front is to be there to stay.
+            if self._ctx.decides(("K2.kept", self._end <= self._log.hw)):
                 # Until it has happened: see C3.
                 self._log.want_start(self._begin)
-            else:
-                self._consider(removed)
+        elif self._pages is None and self._end <= self._log.hw:
+            self._consider(removed)
         return self._pages is not None and self._write(self._pages)
 
     def _consider(self, removed: Removed) -> None:
-        """Begin, if it is worth it, and nothing is on its way that would not be said again."""
+        """Begin, if it is worth it."""
         log = self._log
-        entries = log.leo - log.log_start
-        complete = removed.is_known and removed.folded == log.hw == log.leo
-        if not complete or entries < ENTRIES_MIN or log.hw < self._leading.epoch_start:
+        entries = removed.folded - log.log_start
+        if not removed.is_known or entries < ENTRIES_MIN or log.hw < self._leading.epoch_start:
             return
-        worth = entries >= ENTRIES_MIN + removed.runs // NAMED_SHARE
-        # What entries say of consumers is not said again: who is made later has all of its own behind here.
-        if worth and self._ctx.decides(("K2.kept", not removed.consumers.by_number)):
-            self._ctx.mark("R21.restates")
-            self._begin, self._end = log.leo, NUMBER_MAX
-            gone = removed.copies()
-            if self._ctx.mutants.restated_in_part:
-                gone = dict(list(gone.items())[-1:])
-            self._pages = _pages(gone, log.leo, self._data.log_start)
+        consumers = removed.consumers.by_number.values()
+        named = removed.runs + sum(len(one.pending) for one in consumers)
+        if entries < ENTRIES_MIN + named // NAMED_SHARE + CONSUMER_SHARE * len(consumers):
+            return
+        self._ctx.mark("R21.restates")
+        self._begin, self._end = removed.folded, NUMBER_MAX
+        self._pages = self._say_again(removed)
 
-    def _write(self, pages: Iterator[bytes]) -> bool:
+    def _say_again(self, removed: Removed) -> Iterator[list[bytes]]:
+        """The entries of a restatement. What is gone is taken as it is now."""
+        gone, data_start = removed.copies(), self._data.log_start
+        if self._ctx.mutants.restated_in_part:
+            gone = dict(list(gone.items())[-1:])
+        numbers = tuple(removed.consumers.by_number)
+        return self._pages_of(removed, gone, numbers, encode_restated(self._begin, data_start))
+
+    def _pages_of(
+        self, removed: Removed, gone: Mapping[int, OffsetSet], numbers: tuple[int, ...], behind: bytes
+    ) -> Iterator[list[bytes]]:
+        for epoch, offsets in gone.items():
+            runs = offsets.runs(0, NUMBER_MAX)
+            while page := list(islice(runs, RUNS_MAX)):
+                yield [encode_removed(epoch, page)]
+        for first in range(0, len(numbers), CONSUMERS_AT_ONCE):
+            some = numbers[first : first + CONSUMERS_AT_ONCE]
+            while (ahead := self._ahead(removed)) is None:
+                yield []
+            if said := self._standing(removed, some, ahead):
+                yield said
+        yield [behind]
+
+    def _ahead(self, removed: Removed) -> list[tuple[int, bytes]] | None:
+        """What the journal says that is not folded; None if that cannot be told now."""
+        log, offset = self._log, removed.folded
+        if removed.problem or (batches := log.cached(offset, log.leo, AHEAD_BYTES)) is None:
+            return None
+        ahead: list[tuple[int, bytes]] = []
+        for batch in batches:
+            ahead += enumerate(decode_values(batch)[offset - batch.base_offset :], offset)
+            offset = batch.end_offset
+        return ahead if offset == log.leo else None
+
+    def _standing(
+        self, removed: Removed, numbers: tuple[int, ...], ahead: list[tuple[int, bytes]]
+    ) -> list[bytes]:
+        mutants = self._ctx.mutants
+        said = removed.consumers.say_again(numbers, [] if mutants.said_again_as_folded else ahead)
+        for one in said:
+            self._ctx.mark("K2.said-again")
+            if mutants.said_again_without_pending:
+                one.pending.clear()
+        return [encode_entry(one) for one in said]
+
+    def _write(self, pages: Iterator[list[bytes]]) -> bool:
         log, page = self._log, next(pages, None)
         if page is None:
             self._pages, self._end = None, log.leo
+        if not page:
             return False
-        log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, [page])])
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, page)])
         return True
-
-
-def _pages(gone: Mapping[int, OffsetSet], begin: int, data_start: int) -> Iterator[bytes]:
-    """The entries of a restatement."""
-    for epoch, offsets in gone.items():
-        runs = offsets.runs(0, NUMBER_MAX)
-        while page := list(islice(runs, RUNS_MAX)):
-            yield encode_removed(epoch, page)
-    yield encode_restated(begin, data_start)

@@ -58,6 +58,7 @@ REQUIRED_MARKS = (
     "K1.again",
     "K1.created",
     "K1.unknown",
+    "K2.said-again",
     "K3.settled",
     "K4.again",
     "K4.recorded",

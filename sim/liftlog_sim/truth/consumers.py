@@ -27,6 +27,7 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     decode_entry,
     is_consumers,
 )
@@ -145,6 +146,9 @@ class ConsumerTruth:
                 self.consumers[end] = TrueConsumer(end, entry)
                 self._begins(self.consumers[end])
             return
+        if isinstance(entry, SaidAgain):
+            self._said_again(entry, end)
+            return
         assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
         if consumer is None or consumer.deleted:
@@ -173,6 +177,21 @@ class ConsumerTruth:
         if consumer.created.start > latest.get(config.deliver, self._data.hw):
             text = f"it is to begin with {config.deliver!r}, {config.offset}, and begins at"
             raise self._violation("NoneSkipped", consumer, f"{text} {consumer.created.start}")
+
+    def _said_again(self, entry: SaidAgain, end: int) -> None:
+        """It says of a consumer what all entries before it say. SameConsumerState."""
+        self._checks("SameConsumerState")
+        consumer = self.consumers.get(entry.consumer)
+        runs = [(range(first, first + length), count) for first, length, count in entry.pending]
+        pending = tuple((offset, count) for run, count in runs for offset in run)
+        said = entry.consumer, entry.name, entry.position, pending
+        if consumer is None or consumer.deleted or consumer.standing != said:
+            stands = None if consumer is None or consumer.deleted else consumer.standing
+            raise Violation(
+                "SameConsumerState",
+                f"partition {self._data.id}: the entry at {end} says that a consumer stands at {said}; by "
+                f"those before it that is {stands}",
+            )
 
     def _delivered(self, consumer: TrueConsumer, entry: Delivered, end: int) -> None:
         """NoneSkipped, AckStays, DeliveriesBounded of what is recorded."""
@@ -234,6 +253,8 @@ class ConsumerTruth:
         removed = journal.removed
         assert removed is not None
         place = node, run
+        if journal.log_start and not removed.is_known:
+            return  # It has not come to the end of what is said again.
         if journal.state != "ready" or self._judged.get(place) == removed.folded:
             return
         self._judged[place] = removed.folded
