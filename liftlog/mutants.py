@@ -131,6 +131,7 @@ class Mutants(msgspec.Struct, frozen=True):
     index_ignores_removed: bool = False  # S1
     reader_without_journal: bool = False  # R3
     limit_looks_from_last: bool = False  # R22
+    limit_counts_deleted: bool = False  # R22
     last_may_be_removed: bool = False  # L9
     ack_answered_at_append: bool = False  # K3
     repeated_ack_answered_at_once: bool = False  # K3
