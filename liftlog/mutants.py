@@ -135,6 +135,7 @@ class Mutants(msgspec.Struct, frozen=True):
     index_ignores_removed: bool = False  # S1
     reader_without_journal: bool = False  # R3
     limit_looks_from_last: bool = False  # R22
+    limit_counts_deleted: bool = False  # R22
     last_may_be_removed: bool = False  # L9
     said_again_without_pending: bool = False  # K2
     said_again_as_folded: bool = False  # K2

@@ -10,11 +10,18 @@ from msgspec import UNSET
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.messages import AlterStreamRequest, DeleteMessageRequest, MessageDeleted, StreamChanges
+from liftlog.messages import (
+    AlterStreamRequest,
+    DeleteMessageRequest,
+    MessageDeleted,
+    StreamChanges,
+    SubjectsFolded,
+)
 from liftlog.mutants import Mutants
 from liftlog.types import Message, PartitionId, StreamConfig
 from tests.core.node_harness import World
 from tests.core.test_ack_policies import publish
+from tests.core.test_expected_lasts import log_of
 from tests.core.test_journal import delete, marks, others, visible
 
 
@@ -72,12 +79,17 @@ def test_R22_the_newest_of_each_subject_stay_on_all_copies() -> None:
     assert entries(world, partition) == before, "where nothing goes nothing is written"
 
 
-def test_R22_what_is_deleted_does_not_count() -> None:
-    world, partition = limited()
+@pytest.mark.parametrize("mutant", [False, True])
+def test_R22_what_is_deleted_does_not_count(mutant: bool) -> None:
+    world, partition = limited(mutants=Mutants(limit_counts_deleted=mutant))
     put(world, partition, "a", "a")
     assert shows(world, partition, 0, 1)
     assert isinstance(delete(world, partition, 1), MessageDeleted)
     put(world, partition, "a")
+    world.run(0.5)
+    if mutant:
+        assert 0 not in visible(world, partition, world.leader(partition))
+        return
     assert shows(world, partition, 0, 2)
     put(world, partition, "a")
     assert shows(world, partition, 2, 3)
@@ -186,6 +198,22 @@ def test_R22_a_long_look_goes_part_by_part_and_what_comes_meanwhile_is_the_next_
     put(world, partition, *("ab" * 10))
     publish(world, partition, *(Message(b"orders.a", b"", b"", b"%d" % offset) for offset in (20, 21)))
     assert shows(world, partition, 19, 21)
+
+
+def test_R22_where_the_index_cannot_be_made_it_is_tried_again_after_a_while() -> None:
+    world, partition = limited(1)
+    put(world, partition, "a")
+    log = log_of(world, partition)
+    log.fold_slice = 0
+    put(world, partition, "a")
+    world.run(0.3)
+    limits = journal(world, partition).roles.limits
+    limits.folded(SubjectsFolded(partition, 0, False, error="no room", full=True))
+    log.fold_slice = 100
+    world.run(9.0)
+    assert marks(world, partition)["R22.paused"] == 1 and entries(world, partition) == 0
+    world.run(2.0)
+    assert shows(world, partition, 1)
 
 
 def test_R22_a_stream_that_is_read_only_lets_nothing_go() -> None:

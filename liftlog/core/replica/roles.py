@@ -116,7 +116,7 @@ def hear_folded(
     if journal is not None and journal.subject_purges is not None:
         journal.subject_purges.folded(event)
     if journal is not None and journal.limits is not None:
-        journal.limits.go_on()
+        journal.limits.folded(event)
 
 
 def leader_roles(

@@ -24,13 +24,16 @@ from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import BEYOND_NEWEST, AskSubjects, SubjectsFolded, SubjectsTold
 from liftlog.types import NO_OFFSET
 
+PAUSE_MS = 10_000
+"""For so long nothing is looked at where the index cannot be made: it would be begun anew each tick."""
+
 
 class SubjectLimits:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
         *("_at", "_ctx", "_data", "_done", "_keep", "_purges", "_removed"),
-        *("_question", "_until", "asked", "log"),
+        *("_paused", "_question", "_until", "asked", "log"),
     )
 
     def __init__(self, log: LogState, data: LogState, removed: Removed, purges: SubjectPurges) -> None:
@@ -46,6 +49,8 @@ class SubjectLimits:
         self._at = 0
         self._until = 0
         """The look that is under way: what goes below it is written up to `_at`; 0 = there is none."""
+        self._paused = 0
+        """Until this tick nothing is looked at."""
         self._question = (0, 0, 0, 0)
         """What the index was asked about, and where what is to be gone ended then."""
         self.asked = 0
@@ -57,7 +62,8 @@ class SubjectLimits:
         keep = config.keeps_of_subject if config is not None else 0
         if keep != self._keep:
             self._keep, self._done, self._until = keep, 0, 0
-        if keep and not self._until and self._done < self._data.hw:
+        more = self._done < self._data.hw and self._paused <= self._ctx.ticks
+        if keep and more and not self._until:
             self._at, self._until = 0, self._data.hw
             if self._ctx.mutants.limit_looks_from_last and self._done:
                 self._at = self._done
@@ -92,7 +98,7 @@ class SubjectLimits:
                     offset=self._at,
                     limit=RUNS_MAX,
                     until=self._until,
-                    gone=removed.hidden(data.history),
+                    gone=removed.hidden(data.history) if not ctx.mutants.limit_counts_deleted else None,
                     keep=self._keep,
                 )
             )
@@ -107,8 +113,7 @@ class SubjectLimits:
         if isinstance(event, SubjectsFolded):
             self._data.index.reached(event.folded, event.ready)
         elif event.error:
-            # A tick begins anew.
-            self._until = 0
+            self._pause()
         elif self._until and self._still():
             writes = purges.write(event.runs, self._data.history)
             if writes:
@@ -118,6 +123,18 @@ class SubjectLimits:
                 self._done, self._until = self._until, 0
         self.go_on()
         return writes
+
+    def folded(self, event: SubjectsFolded) -> None:
+        """Storage has gone on with the index, or says why it cannot."""
+        if self._until and (event.error or event.folded < 0):
+            self._pause()
+        self.go_on()
+
+    def _pause(self) -> None:
+        """The look is over, and another one begins from the start."""
+        self._ctx.mark("R22.paused")
+        self._until = 0
+        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
 
     def _still(self) -> bool:
         """Whether what was counted is what there is: nothing was written meanwhile that deletes."""

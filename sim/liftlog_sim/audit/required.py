@@ -192,6 +192,7 @@ AUDITED_MARKS = (
     "L9.too-many",
     "L9.waits",
     "R22.limited",
+    "R22.paused",
     "S1.answered",
     "S1.behind",
     "S1.failed",
