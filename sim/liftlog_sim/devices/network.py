@@ -36,8 +36,8 @@ their own (`faults/liars.py`)."""
 
 
 class OfEpoch(bytes):
-    """A frame, and of which cluster its sender was when it left (M5). On real links that is said once: what a
-    broken peer alters, it says as the cluster's that it is of.
+    """A frame, and of which cluster its sender was when it left (M5), if not of the first one. On real
+    links it is said once: what a broken peer alters, it says as the cluster's that it is of.
     """
 
     epoch: ClusterEpoch = FIRST_CLUSTER
@@ -172,9 +172,11 @@ class SimNetwork:
             lane.note(lane.place, lost=True)
             return
         options, kernel = self.options, self._kernel
-        data = OfEpoch(_encode(message))
-        if self._epoch_of is not None:
-            data.epoch = self._epoch_of(sender)
+        data = _encode(message)
+        epoch = self._epoch_of(sender) if self._epoch_of is not None else FIRST_CLUSTER
+        if epoch != FIRST_CLUSTER:
+            data = belonging = OfEpoch(data)
+            belonging.epoch = epoch
         if options.echo or self._chances.fates is not None:
             sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
             sent.append((sender, data, lane, lane.place, drawn[7]))
@@ -186,7 +188,7 @@ class SimNetwork:
             name = "/".join(map(str, lane.place))
             for frame in self.tamper(sender, to, message, data, name):
                 if isinstance(frame, OfEpoch):
-                    frame.epoch = data.epoch
+                    frame.epoch = epoch
                 kernel.after(delay_us, self._arrive, (sender, to), frame)
                 delay_us = usual_us + amount(drawn[4], options.jitter_us)
         elif self._held and self._is_held(sender, to, message):
@@ -253,14 +255,14 @@ class SimNetwork:
         self.delivered += 1
         try:
             event = Received(link[0], intake.peer_message(data))
-            if isinstance(data, OfEpoch):
+            if type(data) is not bytes and isinstance(data, OfEpoch):
                 event.epoch = data.epoch
         except intake.InputRefused as error:
             if self.on_refused is None:
                 raise
             self.on_refused(link, data, error)
             return
-        if type(data) not in (bytes, OfEpoch) and self.on_lie is not None:
+        if type(data) is not bytes and type(data) is not OfEpoch and self.on_lie is not None:
             self.on_lie(event)
         self._post(link[1], event)
 
