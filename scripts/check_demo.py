@@ -17,6 +17,8 @@ def problems(summary: dict[str, Any]) -> Iterator[str]:
     real, spark = summary.get("real"), summary.get("spark")
     if not simulation or simulation["violations"] != 0 or simulation["checks"] <= 0:
         yield f"the simulation did not pass: {simulation}"
+    elif simulation["unreached"]:
+        yield f"the simulation never reached {', '.join(simulation['unreached'])}"
     if not planted or not planted["caught"] or not planted["clean_without"] or not planted["replay"]:
         yield f"the planted bug was not caught: {planted}"
     if not real or real["acked"] != real["messages"] or real["messages"] <= 0:

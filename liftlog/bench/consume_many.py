@@ -48,6 +48,9 @@ CLIENT_MAX = 50
 one."""
 AT_ONCE = 16
 SETTLE_S = 1.0
+MEMORY_AIM_MB = 300.0
+AT_REST_AIM = 0.05
+"""Of one core: what a node takes whose many consumers nobody uses."""
 STEP_AIM_MS = 10.0
 """No step may take longer for 1,000 consumers of a stream. What the design set itself."""
 STREAM = "many"

@@ -75,6 +75,8 @@ class PublishResult(NamedTuple):
     """The same: its producer has this run, which is newer."""
     records: int = 0
     """Of a batch that was stored: how many it has, the first of which lies at `offset` (L8); 0: none."""
+    code: str = ""
+    """Of a message that a leader refused: our own code (docs/wire.md)."""
 
 
 class Unanswered:
@@ -333,6 +335,7 @@ def result_of(tag: int, message: Msg) -> PublishResult:
                 ours.get("outcome", INFO),
                 error=str(body["error"]["description"]),
                 last_offset=last_offset,
+                code=str(ours.get("code", "")),
                 **due,
             )
         numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])

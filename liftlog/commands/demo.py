@@ -64,12 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(summary: DemoSummary) -> None:
     table = Table(title="liftlog demo", title_justify="left", show_header=False, box=box.ROUNDED)
-    for name, text in _rows(summary):
+    for name, text in rows(summary):
         table.add_row(name, text)
     Console(file=sys.stdout, highlight=False).print(table)
 
 
-def _rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
+def rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
+    """What the summary's table says, by name."""
     simulation, planted, real, spark = summary.simulation, summary.planted, summary.real, summary.spark
     yield (
         "simulated",
@@ -77,6 +78,8 @@ def _rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
         f"{simulation.faults:,} faults",
     )
     yield "invariants", f"checked {simulation.checks:,} times, {simulation.violations} violations"
+    if simulation.unreached:
+        yield "never reached", f"{', '.join(simulation.unreached)}: so few worlds prove too little"
     yield "planted bug", f"caught by {planted.invariant}" if planted.caught else "NOT caught"
     yield "messages", f"{real.messages:,}"
     yield "acked", f"{real.acked:,}"

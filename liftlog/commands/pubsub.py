@@ -53,12 +53,15 @@ from liftlog.commands.common import (
     run,
 )
 from liftlog.core.metadata.subjects import partition_subject
+from liftlog.messages import ERR_FAILED, ERR_FULL, ERR_OVERLOAD
 from liftlog.parcel import RECORDS_MAX
 from liftlog.subjects.grammar import matches
 from liftlog.terminal import printable
 from liftlog.types import NO_OFFSET, LiftlogError, Record
 
 WINDOW = 5000
+TOLD_IN_FULL = (ERR_FULL, ERR_OVERLOAD, ERR_FAILED)
+"""Refusals that say themselves what is the matter; others leave it to the cluster's state."""
 LOOK_TIMEOUT_MS = 3000
 """How long is looked for the reason why something was not stored."""
 STDIN_BYTES = 256 * 1024
@@ -313,7 +316,7 @@ class ResultPrinter:
         first = self._first
         if first is None or first.next_offset >= 0 or first.last_offset is not None:
             return False
-        return first.outcome == INFO or first.error == NOBODY
+        return first.error == NOBODY or (first.outcome == INFO and first.code not in TOLD_IN_FULL)
 
     def finish(self, subject: str, why: str) -> int:
         """The exit code. Raises LiftlogError if something was not acknowledged; `why`: what explains it."""

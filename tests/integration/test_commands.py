@@ -115,6 +115,7 @@ def test_c6_a_full_partition_refuses_until_there_is_room(environment: dict[str, 
     code, output, error = liftlog("pub", "jobs.a", "three", "--timeout", "2", environment=environment)
     assert code != 0 and "this partition holds 2 of 2" in output + error
     assert "--messages-max N" in output + error and "stream purge jobs" in output + error
+    assert error.rstrip().endswith("--messages-max N")  # What follows would be about another cause.
     assert "messages_max 2" in ask(environment, "stream", "info", "jobs")
     ask(environment, "stream", "purge", "jobs", "--before", "1")
     ask(environment, "pub", "jobs.a", "three")

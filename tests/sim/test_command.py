@@ -13,6 +13,7 @@ from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.sweeps.seeds import TOLD_FROM, parse_seeds, progress
 from liftlog_sim.sweeps.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
+from liftlog_sim.truth.names import RARE_INVARIANTS, STEP_INVARIANTS
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +146,11 @@ def test_a_sweep_that_never_reaches_a_required_case_fails(monkeypatch: pytest.Mo
     result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
     assert result.failed == [] and not result.good
     assert "fault kill" in result.unreached and "truncations" in result.unreached
-    assert BASIC_SEEDS < FULL_SEEDS
+    assert not {"invariant PendingExact", "invariant PromptFailover"} & set(result.unreached)
+    monkeypatch.setattr(liftlog_sim.sweeps.sweep, "FULL_SEEDS", 2)
+    result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
+    assert {f"invariant {name}" for name in RARE_INVARIANTS} <= set(result.unreached)
+    assert set(RARE_INVARIANTS) < set(STEP_INVARIANTS) and BASIC_SEEDS < FULL_SEEDS
 
 
 def test_mutants_are_listed_and_caught_as_json(capsys: pytest.CaptureFixture[str]) -> None:

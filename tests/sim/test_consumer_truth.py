@@ -18,6 +18,8 @@ from liftlog.core.consumers.entries import (
 from liftlog.format import encode_values
 from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullReply
 from liftlog.types import EpochStart, PartitionId, Record
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.removals import DeletionTruth
@@ -212,3 +214,10 @@ def test_what_a_filter_leaves_out_may_be_passed_and_nothing_else() -> None:
     world.wrote(Delivered(number, 3, [], []))
     with violated("NoneSkipped"):
         world.truth.known()
+
+
+def test_once_healed_each_leader_tells_of_its_consumers_exactly() -> None:
+    """Whatever clients happened to ask before: a world that creates consumers is judged in the end."""
+    result = run_seed(RunOptions(seed=1, profile="consumers", duration_s=20))
+    assert result.good, result.finding
+    assert result.counters["consumers created"] > 0 and result.checks["PendingExact"] > 0

@@ -8,9 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from liftlog import cli
+from liftlog.commands.demo import rows
+from liftlog.demo.real import RealResult
+from liftlog.demo.simulation import PlantedResult, SimulationResult
+from liftlog.demo.story import DemoSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +36,21 @@ def test_wrong_use_is_one_line(
     error = capsys.readouterr().err
     assert named in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_simulation_that_proves_too_little_is_told_where_the_verdict_is(tmp_path: Path) -> None:
+    """It ended in exit code 1 under a summary in which everything was well."""
+    simulation = SimulationResult(100, 0, [], ["invariant PendingExact"], 9, {}, 0, {}, 1.0, 1.0)
+    planted = PlantedResult("truncate_to_hw", True, 1, "CommittedOnISR", "", "liftlog sim run", True)
+    real = RealResult(9, 9, 9, 0, 0, 0, 9, 1, 1.0, 1.0, 9.0, 9.0, 9.0, "")
+    summary = DemoSummary(simulation, planted, real, None, "no Java", 1.0, str(tmp_path), 1)
+    assert "invariant PendingExact" in dict(rows(summary))["never reached"]
+    path = tmp_path / "summary.json"
+    path.write_bytes(msgspec.json.encode(summary))
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "check_demo.py", path], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "never reached invariant PendingExact" in done.stderr
 
 
 @pytest.mark.real

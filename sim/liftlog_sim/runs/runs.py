@@ -18,13 +18,14 @@ import msgspec
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
-from liftlog.messages import ElectLeaderRequest
+from liftlog.messages import ConsumersRequest, ElectLeaderRequest
 from liftlog.types import PartitionId
 from liftlog_sim.devices.copies import spans_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.sickness import judge_sickness
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.inspecting import QuietQuestion
 from liftlog_sim.workload.targets import Target
 from liftlog_sim.world import World
 
@@ -169,6 +170,7 @@ def heal(world: World) -> Iterator[int]:
     world.observer.checks.counts["Convergence"] += 1
     end_us = world.kernel.now_us + HEAL_LIMIT_US
     probes: dict[PartitionId, int] = {}
+    untold = {target.partition for target in world.workload.targets if target.config.has_journal}
     problem = "nothing ran"
     while world.kernel.now_us < end_us:
         yield world.kernel.now_us + HEAL_STEP_US
@@ -178,7 +180,7 @@ def heal(world: World) -> Iterator[int]:
             continue
         newest = world.newest_metadata()
         world.workload.look_again(newest.streams.values() if newest is not None else ())
-        problem = _probe(world, probes)
+        problem = _probe(world, probes) or _told_of_consumers(world, untold)
         if not problem:
             return
     left = damaged(world)
@@ -253,6 +255,32 @@ def _probe(world: World, probes: dict[PartitionId, int]) -> str:
             return f"partition {target.partition} acknowledges nothing"
     # The last commits still have to reach the followers.
     return unhealed(world)
+
+
+def _told_of_consumers(world: World, untold: set[PartitionId]) -> str:
+    """Ask each leader for its consumers until all have told exactly; what is missing, or nothing."""
+    for target in world.workload.targets:
+        if target.partition in untold:
+            _ask_for_consumers(world, target, untold)
+    return f"nobody tells of the consumers of {min(untold)}" if untold else ""
+
+
+def _ask_for_consumers(world: World, target: Target, untold: set[PartitionId]) -> None:
+    question = QuietQuestion(world.cluster, world.account, target)
+
+    def answered(reply: object) -> None:
+        try:
+            if question.exact(reply):
+                untold.discard(target.partition)
+        except Violation as violation:
+            world.account.fail(violation)
+
+    newest = world.newest_metadata()
+    leader = newest.partitions[target.partition].leader if newest is not None else 0
+    if leader:
+        request = ConsumersRequest(target.partition)
+        name = f"inspector/{target.partition}"
+        world.clients.request(name, leader, request, answered, HEAL_STEP_US)
 
 
 def _answered_up_to(world: World, target: Target) -> int:

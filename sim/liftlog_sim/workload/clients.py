@@ -26,7 +26,7 @@ from liftlog_sim.workload.targets import Target
 LEAST_US = 200
 """For so long a client's request or its answer is on its way, at least."""
 
-OnReply = Callable[[Any], None]
+OnReply = Callable[[Any], object]
 
 
 class _Pending:

@@ -30,6 +30,7 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.clients import Clientele, OnReply
+from liftlog_sim.workload.inspecting import QuietQuestion
 from liftlog_sim.workload.targets import Target
 
 CONFIGS = {
@@ -135,33 +136,9 @@ class ConsumingClient:
         self.ask(turn.name, target, request, turn.draws, answered)
 
     def _inspect(self, target: Target, name: str, turn: Turn) -> None:
-        """With nothing on its way, what is answered is exact."""
-        before = self._quiet(target)
-
-        def answered(reply: object) -> None:
-            if before is None or not isinstance(reply, ConsumersReply) or self._quiet(target) != before:
-                return
-            for info in reply.consumers if reply.epoch == before[0] else ():
-                self._account.consumers(target.partition).exact(info, before[2])
-
+        question = QuietQuestion(self._cluster, self._account, target)
         request = ConsumersRequest(target.partition, name)
-        self.ask(turn.name, target, request, turn.draws, answered)
-
-    def _quiet(self, target: Target) -> tuple[int, int, int] | None:
-        """Its epoch, the end of its leader's journal, which is committed and heeded, and where its data
-        begin; None: something is on its way.
-        """
-        truth = self._account.truth(target.partition)
-        if not truth.leaders:
-            return None
-        epoch, (number, *_) = next(reversed(truth.leaders.items()))
-        node = self._cluster.machines[number].node
-        journal = None if node is None else node.replicas.get(target.partition.journal)
-        if journal is None or journal.removed is None or journal.data is None:
-            return None
-        end = self._account.truth(target.partition.journal).hw
-        quiet = journal.removed.folded == journal.leo == end
-        return (epoch, end, journal.data.log_start) if quiet else None
+        self.ask(turn.name, target, request, turn.draws, question.exact)
 
     def _pull(self, target: Target, number: int, turn: Turn) -> None:
         draws = turn.draws

@@ -1,0 +1,51 @@
+"""What a leader tells of its consumers while nothing is on its way: it is what the journal says (K2, K7).
+
+Clients ask now and then, and who has healed a cluster asks each leader in the end.
+"""
+
+from __future__ import annotations
+
+from liftlog.messages import ConsumersReply
+from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.truth.account import Account
+from liftlog_sim.workload.targets import Target
+
+
+class QuietQuestion:
+    """One question, asked when this was made. `exact` judges what is answered to it."""
+
+    __slots__ = ("_account", "_before", "_cluster", "_target")
+
+    def __init__(self, cluster: Cluster, account: Account, target: Target) -> None:
+        self._cluster = cluster
+        self._account = account
+        self._target = target
+        self._before = self._quiet()
+
+    def exact(self, reply: object) -> bool:
+        """Whether it could be judged: nothing came in between. Raises Violation(PendingExact)."""
+        if not isinstance(reply, ConsumersReply) or self._before is None or self._quiet() != self._before:
+            return False
+        epoch, _, log_start = self._before
+        if reply.epoch != epoch:
+            return False
+        for info in reply.consumers:
+            self._account.consumers(self._target.partition).exact(info, log_start)
+        return True
+
+    def _quiet(self) -> tuple[int, int, int] | None:
+        """The epoch, the end of its leader's journal, which is committed and heeded, and where its data
+        begin; None: something is on its way.
+        """
+        partition = self._target.partition
+        truth = self._account.truth(partition)
+        if not truth.leaders:
+            return None
+        epoch, (number, *_) = next(reversed(truth.leaders.items()))
+        node = self._cluster.machines[number].node
+        journal = None if node is None else node.replicas.get(partition.journal)
+        if journal is None or journal.removed is None or journal.data is None:
+            return None
+        end = self._account.truth(partition.journal).hw
+        quiet = journal.removed.folded == journal.leo == end
+        return (epoch, end, journal.data.log_start) if quiet else None
