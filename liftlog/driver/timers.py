@@ -32,7 +32,7 @@ class Timers:
 
     def set(self, effect: SetTimer, now_ms: float) -> None:
         """Start a timer; one of the same kind that still runs is replaced."""
-        duration_ms: float = effect.min_ms
+        duration_ms = float(effect.min_ms)
         if effect.max_ms > effect.min_ms:
             duration_ms = self._random.uniform(effect.min_ms, effect.max_ms)
         self._deadlines[effect.kind] = now_ms + duration_ms

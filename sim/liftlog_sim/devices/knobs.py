@@ -13,10 +13,8 @@ import msgspec
 from liftlog.messages import CompactLog, FoldSubjects, ReadLog, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
-from liftlog_sim.devices.bus import BusOptions
 from liftlog_sim.devices.connections import HintOptions
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
 SELDOM = 8192

@@ -21,6 +21,8 @@ from liftlog.messages import PeerMessage, Received, intake
 from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 from liftlog_sim.chance.chances import ChanceLane, Chances, amount, below
 from liftlog_sim.chance.draws import SPREAD, Eight
+from liftlog_sim.devices.frames import OfEpoch
+from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.kernel import SECOND, Kernel
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -33,28 +35,6 @@ PostToNode = Callable[[int, Received], None]
 Tamper = Callable[[int, int, PeerMessage, bytes, str], list[bytes]]
 """Called with sender, receiver, message, frame and the message's name. Frames that are lies are of a class of
 their own (`faults/liars.py`)."""
-
-
-class OfEpoch(bytes):
-    """A frame, and of which cluster its sender was when it left (M5), if not of the first one. On real
-    links it is said once: what a broken peer alters, it says as the cluster's that it is of.
-    """
-
-    epoch: ClusterEpoch = FIRST_CLUSTER
-
-
-class NetworkOptions(msgspec.Struct, frozen=True):
-    """How the network treats messages: times in microseconds, probabilities per message."""
-
-    latency_us: int = 500
-    jitter_us: int = 500
-    loss: float = 0.0
-    duplicate: float = 0.0
-    delay: float = 0.0
-    """Probability of an extra delay, evenly drawn up to `delay_max_us`: this is what reorders."""
-    delay_max_us: int = 0
-    echo: float = 0.0
-    """Probability that one of the last messages to a process arrives once more at the node's next one."""
 
 
 class SimNetwork:
