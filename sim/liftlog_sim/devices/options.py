@@ -1,6 +1,6 @@
 """How the devices of a world behave: what may be set of the network, NATS and disks.
 
-Apart from the devices themselves, which are compiled (ADR 0064); a struct cannot be.
+Apart from the devices themselves, which can be compiled (ADR 0064); a struct cannot be.
 """
 
 from __future__ import annotations
