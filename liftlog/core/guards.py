@@ -340,8 +340,12 @@ class Guards:
 
     def decides(self, *conditions: tuple[str, bool]) -> bool:
         """Whether all hold; a guard that alone says no is counted. One that the node lacks says nothing."""
-        without = self.mutants.without
-        failed = [name for name, holds in conditions if not holds and name != without]
-        if len(failed) == 1:
-            self.mark(failed[0])
+        without, failed = self.mutants.without, ""
+        for name, holds in conditions:
+            if not holds and name != without:
+                if failed:
+                    return False
+                failed = name
+        if failed:
+            self.mark(failed)
         return not failed

@@ -457,6 +457,8 @@ class Node:
                 self.requests.barrier_failed(number)
 
     def _apply_committed(self) -> None:
+        if not (self.raft.has_news or self.slices.has_commands):
+            return
         image = self.raft.installing.take_installed()
         if image is not None:
             assert isinstance(image, ImageReader)

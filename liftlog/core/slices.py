@@ -53,6 +53,11 @@ class Slices:
     def has_rest(self) -> bool:
         return bool(self._ticking or self._following or self._entries)
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether commands, or replicas that follow them, have their turn still to come."""
+        return bool(self._following or self._entries)
+
     # -- a tick ------------------------------------------------------------------------------------
 
     def tick(self, replicas: Iterable[PartitionId]) -> None:

@@ -32,7 +32,7 @@ class Timers:
 
     def set(self, effect: SetTimer, now_ms: float) -> None:
         """Start a timer; one of the same kind that still runs is replaced."""
-        duration_ms: float = effect.min_ms
+        duration_ms = float(effect.min_ms)
         if effect.max_ms > effect.min_ms:
             duration_ms = self._random.uniform(effect.min_ms, effect.max_ms)
         self._deadlines[effect.kind] = now_ms + duration_ms
@@ -57,14 +57,13 @@ class Timers:
 
     def due(self, now_ms: float) -> list[str]:
         """Remove and return the kinds whose deadline is reached, the earliest first."""
-        if now_ms + TOLERANCE_MS < self.next_ms:
+        limit_ms, deadlines = now_ms + TOLERANCE_MS, self._deadlines
+        if limit_ms < self.next_ms:
             return []
-        reached = sorted(
-            (deadline, kind)
-            for kind, deadline in self._deadlines.items()
-            if deadline <= now_ms + TOLERANCE_MS
-        )
+        reached = [(deadline, kind) for kind, deadline in deadlines.items() if deadline <= limit_ms]
+        if len(reached) > 1:
+            reached.sort()
         for _, kind in reached:
-            del self._deadlines[kind]
-        self.next_ms = min(self._deadlines.values(), default=NEVER_MS)
+            del deadlines[kind]
+        self.next_ms = min(deadlines.values(), default=NEVER_MS)
         return [kind for _, kind in reached]

@@ -104,8 +104,7 @@ def _verify(log: Log, disk: Disk, segment: Segment, offset: int, max_bytes: int)
     cursor = Cursor(file, segment, start, at, segment.size, _AHEAD_BYTES)
     try:
         while not cursor.at_end and (cursor.position - start < max_bytes or cursor.offset <= offset):
-            header = cursor.header()
-            cursor.verify(header)
+            header, _ = cursor.take()
             number = _check_entry(index, number, cursor.position, header)
             cursor.advance(header)
     except BadBytes:

@@ -18,8 +18,9 @@ from liftlog.messages import (
 )
 from liftlog.types import Message, PartitionId
 from liftlog_sim.chance.chances import Chances
-from liftlog_sim.devices.bus import BusConnection, BusOptions, SimBus
+from liftlog_sim.devices.bus import BusConnection, SimBus
 from liftlog_sim.devices.clock import SimClock
+from liftlog_sim.devices.options import BusOptions
 from liftlog_sim.kernel import SECOND, Kernel
 
 PARTITION = PartitionId(5, 0)

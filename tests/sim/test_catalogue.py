@@ -17,6 +17,7 @@ from liftlog.types import LiftlogError
 from liftlog_sim.catalogue import command
 from liftlog_sim.catalogue.history import ORIGINS, WAITING
 from liftlog_sim.catalogue.page import BEGIN, COMMAND, listing, recorded, switch, table, with_table
+from liftlog_sim.catalogue.smallest import MOST_ENTRIES
 from liftlog_sim.profiles.mutants import MUTANTS, mutant_named, planted
 from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
 
@@ -99,3 +100,26 @@ def test_a_record_made_with_keep_keeps_what_holds_and_finds_anew_what_does_not(
     capsys.readouterr()
     assert main(["sim", "mutants", "--keep"]) == 2
     assert "--keep says how --record looks" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_record_is_shrunk_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `--only` leaves out stays as it is recorded; a search that holds keeps its numbers."""
+    before = {name: recorded()[name] for name in ("raft_quorum_half", "raft_commit_unclamped")}
+    monkeypatch.setattr(command, "recorded", lambda: before)
+    path = tmp_path / "mutants.json"
+    part = ["sim", "mutants", "--record", str(path), "--keep", "--only", "raft_quorum_half"]
+    assert main([*part, "--shrink", "--seconds", "20", "--failures", str(tmp_path)]) == 0
+    found = known_seeds(path)
+    assert list(found) == list(before)
+    assert found["raft_commit_unclamped"] == before["raft_commit_unclamped"]
+    shrunk = found["raft_quorum_half"]
+    assert shrunk.shrunk is not None and shrunk.shrunk <= MOST_ENTRIES
+    assert shrunk.shrink_cpu_s is not None and shrunk.fates is not None
+    bare = msgspec.structs.replace(shrunk, shrunk=None, fates=None, shrink_cpu_s=None)
+    assert bare == before["raft_quorum_half"]
+    capsys.readouterr()
+    assert main([word for word in part if word != "--keep"]) == 2
+    assert "say --keep with --only" in capsys.readouterr().err

@@ -17,7 +17,8 @@ from liftlog_sim.chance.chances import ChanceLane, Chances
 from liftlog_sim.chance.draws import SPREAD, Draws, Eight, eight
 from liftlog_sim.chance.plan import RAISER, Fate, Plan, decode, encode
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions, SimNetwork
+from liftlog_sim.devices.network import SimNetwork
+from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.runner import run_world

@@ -5,7 +5,8 @@ from __future__ import annotations
 from liftlog.messages import Heartbeat, Received
 from liftlog.types import ClusterEpoch
 from liftlog_sim.chance.chances import Chances
-from liftlog_sim.devices.network import NetworkOptions, NetworkPort, SimNetwork
+from liftlog_sim.devices.network import NetworkPort, SimNetwork
+from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.faults.liars import Lie
 from liftlog_sim.kernel import SECOND, Kernel
 

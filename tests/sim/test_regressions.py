@@ -17,7 +17,7 @@ from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import StorageTimes
 from liftlog_sim.faults.atlas import WHOLE, Harm
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies

@@ -8,7 +8,8 @@ from liftlog.messages import AppendLog, Durable, Event, LogRead, ReadLog, Storag
 from liftlog.types import PartitionId, Ticket
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.disk import SimulatedCrash
-from liftlog_sim.devices.storage import SLOWEST_US, SimStorageRunner, StorageTimes
+from liftlog_sim.devices.options import StorageTimes
+from liftlog_sim.devices.storage import SLOWEST_US, SimStorageRunner
 from liftlog_sim.kernel import SECOND, Kernel
 
 LOG = PartitionId(5, 0)

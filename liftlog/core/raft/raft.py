@@ -323,6 +323,11 @@ class Raft(VoterMemory):
         leadership = self.leadership
         return None if leadership is None else leadership.propose(data)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `take_committed` has something, or a leader's snapshot was installed."""
+        return self._taken != self.commit or self.installing.installed is not None
+
     def take_committed(self) -> list[Entry]:
         """Entries committed since the last call, in order, each once."""
         start, self._taken = self._taken, self.commit

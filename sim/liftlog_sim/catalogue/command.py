@@ -47,7 +47,7 @@ def add_mutants(verbs: Any) -> None:
         "--keep",
         action="store_true",
         help="with --record: look first where each was found before, and keep what the record says if it is "
-        "found there again",
+        "found there again, and of those that --only leaves out",
     )
     parser.add_argument(
         "--shrink",
@@ -75,10 +75,10 @@ def add_mutants(verbs: Any) -> None:
 def run_mutants(arguments: argparse.Namespace) -> int:
     """Exit code 1 if one survived, or is not shrunk as far as it should be."""
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
-    if arguments.record and (names or arguments.list):
-        raise LiftlogError("--record is for all mutants: leave --only and --list out")
-    if arguments.keep and (not arguments.record or arguments.shrink):
-        raise LiftlogError("--keep says how --record looks: say that too, and leave --shrink out")
+    if arguments.record and (arguments.list or (names and not arguments.keep)):
+        raise LiftlogError("--record is for all mutants: leave --list out, and say --keep with --only")
+    if arguments.keep and not arguments.record:
+        raise LiftlogError("--keep says how --record looks: say that too")
     chosen = [mutant_named(name) for name in names] or list(MUTANTS)
     if arguments.shrink and (arguments.list or arguments.page is not None):
         raise LiftlogError("--shrink looks for them anew: leave --list and --page out")
@@ -103,7 +103,7 @@ def run_mutants(arguments: argparse.Namespace) -> int:
     else:
         _tell(found)
     if arguments.record:
-        _record(arguments.record, found, {one.name: _kept(one, before.get(one.name)) for one in found})
+        _record(arguments.record, found, before, {one.name: _kept(one, before) for one in found})
     return 0 if all(caught.caught for caught in found) else 1
 
 
@@ -118,27 +118,32 @@ def _caught(asked: tuple[Mutant, int]) -> Caught:
     return catch(mutant, known=known)
 
 
-def _kept(caught: Caught, before: KnownCatch | None) -> KnownCatch:
+def _kept(caught: Caught, before: Mapping[str, KnownCatch]) -> KnownCatch:
     """What was known of it, if it was found there again."""
-    if before is not None and (before.seed, before.invariant) == (caught.seed, caught.invariant):
-        return before
+    known = before.get(caught.name)
+    if known is not None and (known.seed, known.invariant) == (caught.seed, caught.invariant):
+        return known
     return known_of(caught)
 
 
-def _record(path: str, found: Sequence[Caught], known: Mapping[str, KnownCatch]) -> None:
+def _record(
+    path: str, found: Sequence[Caught], before: Mapping[str, KnownCatch], known: Mapping[str, KnownCatch]
+) -> None:
+    """Write down what is known now; of those that were not looked for, what was known `before`."""
     survived = [caught.name for caught in found if not caught.caught]
     if survived:
         raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
-    record(Path(path), known)
+    whole = {**before, **known}
+    record(Path(path), {mutant.name: whole[mutant.name] for mutant in MUTANTS if mutant.name in whole})
 
 
 def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
-    """Without a record to write, each is looked for where it was found before."""
+    """Unless a record is to be written anew, each is looked for where it was found before."""
     seconds = MOST_S if arguments.seconds is None else arguments.seconds
     folder = FOLDER if arguments.failures is None else arguments.failures
     check_budget(seconds)
     check_folder(folder)
-    known = {} if arguments.record else recorded()
+    known = {} if arguments.record and not arguments.keep else recorded()
     sought = [
         Sought(
             name=mutant.name,
@@ -159,7 +164,9 @@ def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
         print("\n".join(summary(found)))
     if arguments.record:
         caught = [one.caught for one in found]
-        _record(arguments.record, caught, {one.caught.name: one.known() for one in found})
+        before = known if arguments.keep else {}
+        sizes = {one.caught.name: one.known(_kept(one.caught, before)) for one in found}
+        _record(arguments.record, caught, before, sizes)
     return 0 if all(one.good for one in found) else 1
 
 

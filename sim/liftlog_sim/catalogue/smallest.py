@@ -15,7 +15,7 @@ from liftlog_sim.explain.words import many
 from liftlog_sim.profiles.mutants import mutant_named
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
-from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch, known_of
+from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch
 
 MOST_ENTRIES = 12
 """So many faults and operations at most are to be left of each."""
@@ -59,9 +59,8 @@ class Smallest(msgspec.Struct, frozen=True, kw_only=True):
         """Processor time that shrinking took."""
         return self.shrunk.seconds if self.shrunk is not None else 0.0
 
-    def known(self) -> KnownCatch:
-        """What a record keeps of it."""
-        known = known_of(self.caught)
+    def known(self, known: KnownCatch) -> KnownCatch:
+        """What a record keeps of it: `known` of the search, and how small it has become."""
         if self.shrunk is None:
             return known
         return msgspec.structs.replace(

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from liftlog.messages import (
     AckPublishes,
     BusDown,
@@ -33,6 +31,7 @@ from liftlog.subjects.trie import Trie
 from liftlog.types import Message, PartitionId
 from liftlog_sim.chance.chances import Chances, amount, below
 from liftlog_sim.devices.clock import SimClock
+from liftlog_sim.devices.options import BusOptions
 from liftlog_sim.kernel import Kernel
 
 FOR_EVER_US = 1 << 62
@@ -42,19 +41,6 @@ ACKS = "AckPublishes"
 
 OnAcks = Callable[[AckPublishes], None]
 OnRefusals = Callable[[RefusePublishes], None]
-
-
-class BusOptions(msgspec.Struct, frozen=True):
-    """Times in microseconds, probabilities per message or group of acks."""
-
-    latency_us: int = 300
-    jitter_us: int = 300
-    subscribe_us: int = 2_000
-    """From the request of a subscription until the server has it; the confirmation takes as long again."""
-    connect_us: int = 20_000
-    notice_us: int = 200_000
-    """How long a broken connection goes unnoticed."""
-    ack_loss: float = 0.0
 
 
 class _Subscription:

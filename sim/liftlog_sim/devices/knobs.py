@@ -13,14 +13,14 @@ import msgspec
 from liftlog.messages import CompactLog, FoldSubjects, ReadLog, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
-from liftlog_sim.devices.bus import BusOptions
 from liftlog_sim.devices.connections import HintOptions
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
 SELDOM = 8192
 """As many entries as no simulated group gets to."""
+TUNED = frozenset((CompactLog, FoldSubjects, ReadLog))
+"""Jobs of storage that a world may bound otherwise than the node does."""
 
 
 class Knobs(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +215,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
 
     def tune(self, job: StorageJob) -> StorageJob:
         """A job with this world's limits in place of the node's."""
+        if type(job) not in TUNED:
+            return job
         if isinstance(job, CompactLog):
             policy = msgspec.structs.replace(job.policy, map_bytes=self.map_bytes or job.policy.map_bytes)
             most = min(job.max_bytes, self.slice_bytes or job.max_bytes)

@@ -21,6 +21,8 @@ from liftlog.messages import PeerMessage, Received, intake
 from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 from liftlog_sim.chance.chances import ChanceLane, Chances, amount, below
 from liftlog_sim.chance.draws import SPREAD, Eight
+from liftlog_sim.devices.frames import OfEpoch
+from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.kernel import SECOND, Kernel
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -33,28 +35,6 @@ PostToNode = Callable[[int, Received], None]
 Tamper = Callable[[int, int, PeerMessage, bytes, str], list[bytes]]
 """Called with sender, receiver, message, frame and the message's name. Frames that are lies are of a class of
 their own (`faults/liars.py`)."""
-
-
-class OfEpoch(bytes):
-    """A frame, and of which cluster its sender was when it left (M5). On real links that is said once: what a
-    broken peer alters, it says as the cluster's that it is of.
-    """
-
-    epoch: ClusterEpoch = FIRST_CLUSTER
-
-
-class NetworkOptions(msgspec.Struct, frozen=True):
-    """How the network treats messages: times in microseconds, probabilities per message."""
-
-    latency_us: int = 500
-    jitter_us: int = 500
-    loss: float = 0.0
-    duplicate: float = 0.0
-    delay: float = 0.0
-    """Probability of an extra delay, evenly drawn up to `delay_max_us`: this is what reorders."""
-    delay_max_us: int = 0
-    echo: float = 0.0
-    """Probability that one of the last messages to a process arrives once more at the node's next one."""
 
 
 class SimNetwork:
@@ -172,9 +152,11 @@ class SimNetwork:
             lane.note(lane.place, lost=True)
             return
         options, kernel = self.options, self._kernel
-        data = OfEpoch(_encode(message))
-        if self._epoch_of is not None:
-            data.epoch = self._epoch_of(sender)
+        data = _encode(message)
+        epoch = self._epoch_of(sender) if self._epoch_of is not None else FIRST_CLUSTER
+        if epoch != FIRST_CLUSTER:
+            data = belonging = OfEpoch(data)
+            belonging.epoch = epoch
         if options.echo or self._chances.fates is not None:
             sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
             sent.append((sender, data, lane, lane.place, drawn[7]))
@@ -186,7 +168,7 @@ class SimNetwork:
             name = "/".join(map(str, lane.place))
             for frame in self.tamper(sender, to, message, data, name):
                 if isinstance(frame, OfEpoch):
-                    frame.epoch = data.epoch
+                    frame.epoch = epoch
                 kernel.after(delay_us, self._arrive, (sender, to), frame)
                 delay_us = usual_us + amount(drawn[4], options.jitter_us)
         elif self._held and self._is_held(sender, to, message):
@@ -253,14 +235,14 @@ class SimNetwork:
         self.delivered += 1
         try:
             event = Received(link[0], intake.peer_message(data))
-            if isinstance(data, OfEpoch):
+            if type(data) is not bytes and isinstance(data, OfEpoch):
                 event.epoch = data.epoch
         except intake.InputRefused as error:
             if self.on_refused is None:
                 raise
             self.on_refused(link, data, error)
             return
-        if type(data) not in (bytes, OfEpoch) and self.on_lie is not None:
+        if type(data) is not bytes and type(data) is not OfEpoch and self.on_lie is not None:
             self.on_lie(event)
         self._post(link[1], event)
 

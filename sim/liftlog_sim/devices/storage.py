@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from liftlog.messages import (
     AskLasts,
     AskSubjects,
@@ -32,6 +30,7 @@ from liftlog.ports import StorageGroups
 from liftlog_sim.chance.chances import ChanceLane, amount, below
 from liftlog_sim.chance.draws import SPREAD, Eight
 from liftlog_sim.devices.disk import SimulatedCrash
+from liftlog_sim.devices.options import StorageTimes
 from liftlog_sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
@@ -46,21 +45,6 @@ UNSYNCED = frozenset(
 
 SLOWEST_US = 3 * SECOND
 """However slow a disk becomes, a sync takes no longer: a disk that never answers is another fault."""
-
-
-class StorageTimes(msgspec.Struct, frozen=True):
-    """How long the phases of a group take, in microseconds."""
-
-    write_us: int = 50
-    sync_us: int = 300
-    sync_jitter_us: int = 700
-    completion_us: int = 0
-    """Greatest delay between a finished sync and the node's learning of it."""
-    stall: float = 0.0
-    """Probability that a group's sync takes up to `stall_max_us` longer."""
-    stall_max_us: int = 0
-    journal_read_us: int = 0
-    """How much longer the write phase takes of a group that has to read a journal."""
 
 
 class SimStorageRunner:

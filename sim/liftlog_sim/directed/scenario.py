@@ -25,10 +25,8 @@ from liftlog.messages import (
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
-from liftlog_sim.devices.bus import BusOptions
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.directed.form import PublishPart, RequestPart, Scenario
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.profiles.mutants import mutant_named

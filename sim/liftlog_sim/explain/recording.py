@@ -33,7 +33,7 @@ from liftlog_sim.explain.origins import Origins, named_node
 from liftlog_sim.explain.rules import RAFT, rule_of
 from liftlog_sim.explain.states import State, difference, state_of
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.refine.replicas import Refining
+from liftlog_sim.refine.replicas import Disagreeing, Refining
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.runs.trace import plain, raised, raising_event
@@ -127,26 +127,30 @@ class Witness:
         return len(self.trace) - 1
 
 
-class _Model(Refining):
+class _Model:
     """The model as a witness: it remembers the first step to which it says no."""
 
     def __init__(self, world: World, witness: Witness, strict: bool) -> None:
-        super().__init__(world.observer.checks.counts, world.kernel)
+        self._refining = Refining(world.observer.checks.counts, world.kernel, self._judged)
         self._witness = witness
         self._strict = strict
         self._places: list[int] = []
+        self.created, self.applied = self._refining.created, self._refining.applied
+        self.installed, self.counters = self._refining.installed, self._refining.counters
 
     def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         if self._witness.disagreed is None:
             self._places.append(len(self._witness.trace) - 1)
-            super().stepped(machine, event, outcome)
+            self._refining.stepped(machine, event, outcome)
 
     def check(self) -> None:
-        if self._witness.disagreed is not None:
-            return
+        if self._witness.disagreed is None:
+            self._refining.check()
+
+    def _judged(self, found: Disagreeing | None) -> None:
+        """What was noted since the last time is explained, but for this step."""
         places, self._places = self._places, []
-        found = self.first_disagreement()
-        if found is None:
+        if found is None or self._witness.disagreed is not None:
             return
         step = places[found.place]
         self._witness.disagreed = Disagreed(

@@ -18,7 +18,7 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.chance.plan import DRAWN, Plan, fault_name
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions
+from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.explain.candidates import Candidate, Court, drawn_candidate, fingerprint_of
 from liftlog_sim.explain.words import many

@@ -54,8 +54,8 @@ from liftlog.types import ClientRef, PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.devices.frames import OfEpoch
 from liftlog_sim.devices.machine import Machine
-from liftlog_sim.devices.network import OfEpoch
 from liftlog_sim.faults import lies
 from liftlog_sim.faults.strikes import Strikes
 from liftlog_sim.kernel import MILLISECOND

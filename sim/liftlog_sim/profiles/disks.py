@@ -7,8 +7,7 @@ import msgspec
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import (
     base_knobs,

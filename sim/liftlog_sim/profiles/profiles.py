@@ -15,8 +15,7 @@ import msgspec
 from liftlog.types import LiftlogError, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us

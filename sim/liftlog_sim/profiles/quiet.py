@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
-from liftlog_sim.devices.bus import BusOptions
 from liftlog_sim.devices.connections import HintOptions
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.devices.network import NetworkOptions
-from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, draw_streams
 

@@ -97,6 +97,11 @@ class Disagreeing(NamedTuple):
         return Violation(NAME, self.text, self.at_us)
 
 
+def _raised(found: Disagreeing | None) -> None:
+    if found is not None:
+        raise found.violation()
+
+
 class Refining:
     """The protocol trace of all nodes, checked step by step, many steps at a time.
 
@@ -105,8 +110,15 @@ class Refining:
     asks for what is left (`check`): what was noted happened before whatever else was found.
     """
 
-    def __init__(self, checks: dict[str, int], kernel: Kernel) -> None:
+    def __init__(
+        self,
+        checks: dict[str, int],
+        kernel: Kernel,
+        judge: Callable[[Disagreeing | None], None] | None = None,
+    ) -> None:
+        """`judge`: told with each check what it found, in place of raising that."""
         self.refinement = Refinement()
+        self._judge = judge if judge is not None else _raised
         self._checks = checks
         self._kernel = kernel
         self.raft = RaftRefining(checks)
@@ -165,9 +177,7 @@ class Refining:
 
     def check(self) -> None:
         """Explain every step that was noted. Raises Violation."""
-        found = self.first_disagreement()
-        if found is not None:
-            raise found.violation()
+        self._judge(self.first_disagreement())
 
     def first_disagreement(self) -> Disagreeing | None:
         """The first step that was noted and that a model does not explain; all are forgotten."""

@@ -339,8 +339,9 @@ class Observer:
             if event_kind is Received:
                 if contact.unsettled or type(event.message) in HEARS_CONTACT:
                     contact.heard(event.sender, event.message)
-            elif event_kind in self._on_event:
-                self._on_event[event_kind](machine, event)
+            elif (heard := self._on_event.get(event_kind)) is not None:
+                heard(machine, event)
+            asked_of = self._on_effect.get
             for effect in effects:
                 kind = type(effect)
                 if kind is Send:
@@ -348,8 +349,8 @@ class Observer:
                     if contact.unsettled or type(message) in SAYS_CONTACT:
                         contact.sent(message)
                         self._sessions.sent(machine, effect)  # type: ignore[arg-type]
-                elif kind in self._on_effect:
-                    self._on_effect[kind](machine, effect)
+                elif (look := asked_of(kind)) is not None:
+                    look(machine, effect)
             metadata = node.metadata
             if metadata.applied > self.applied or not view.registered or self._watched:
                 self._look_at(machine, node, view)

@@ -51,6 +51,7 @@ class ProcessContact:
         "_answered",
         "_checks",
         "_heartbeats",
+        "_lease_ms",
         "_machine",
         "_rounds",
         "_since_ms",
@@ -61,6 +62,7 @@ class ProcessContact:
     def __init__(self, machine: Machine, checks: Checks) -> None:
         self._machine = machine
         self._checks = checks
+        self._lease_ms = machine.knobs.node_config(machine.number).lease_ms
         self._since_ms = 0.0
         self._heartbeats: dict[int, float] = {}
         self._rounds: dict[int, float] = {}
@@ -123,21 +125,19 @@ class ProcessContact:
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""
-        machine, config = self._machine, self._machine.knobs.node_config(self._machine.number)
+        machine = self._machine
         self._checks.counts["FencedInTime"] += 1
         self.settle()
         now_ms = machine.clock.monotonic_ms()
         silent_ms = 0.0 if machine.knobs.nodes == 1 else now_ms - self._since_ms
-        limit_ms = config.lease_ms
+        limit_ms = self._lease_ms
         if silent_ms > limit_ms + TOLERANCE_MS:
             text = f"node {machine.number} {what} {silent_ms:.1f} ms after its last contact to the controller"
             raise Violation("FencedInTime", f"{text}; {limit_ms} ms were granted")
 
     def granted_ms(self) -> float:
         """How long the process may still serve by what it was granted; at most 0 if that is over."""
-        machine = self._machine
-        config = machine.knobs.node_config(machine.number)
-        return config.lease_ms - (machine.clock.true_ms() - self._since_ms)
+        return self._lease_ms - (self._machine.clock.true_ms() - self._since_ms)
 
     def _as_controller(self, raft: Raft) -> float:
         """When the newest round was sent that a quorum of the configuration has answered in this term, the
@@ -147,8 +147,11 @@ class ProcessContact:
         others = len(voters) // 2 + 1 - (raft.member in voters)
         if not others:
             return self._machine.clock.monotonic_ms()
-        times = sorted((at_ms for voter, at_ms in self._answered.items() if voter in voters), reverse=True)
-        return times[others - 1] if len(times) >= others else 0.0
+        times = [at_ms for voter, at_ms in self._answered.items() if voter in voters]
+        if len(times) < others:
+            return 0.0
+        times.sort(reverse=True)
+        return times[others - 1]
 
 
 class Contacts:
