@@ -35,6 +35,7 @@ from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
@@ -79,6 +80,7 @@ class Workload:
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker = SubjectAsker(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
+        self._group = GroupRoom(shared, knobs.members)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
@@ -137,6 +139,7 @@ class Workload:
         self._asker.start()
         for client in self._consuming:
             client.start()
+        self._group.start()
         for start in self._joining:
             start()
 
@@ -173,7 +176,7 @@ class Workload:
                             f"{known.decode()} and {value.decode()}",
                         )
                     )
-                self._publishers[int(owner)].acked(value, acks, offset)
+                self._author(int(owner)).acked(value, acks, offset)
                 offset += 1
             offset += not reply
 
@@ -182,9 +185,12 @@ class Workload:
             if reply:
                 owner, _, value = reply[len(INBOX) :].partition(b".")
                 self._one_answer(value, refusal.partition)
-                self._publishers[int(owner)].refused(value, refusal, place)
+                self._author(int(owner)).refused(value, refusal, place)
                 for other in self._account.parcels.of(value)[1:]:
                     self._publishers[int(owner)].ended(other, refusal.code)
+
+    def _author(self, number: int) -> Publisher | MemberProcess:
+        return self._group.members.get(number) or self._publishers[number]
 
     def _sent_as(self, name: bytes, records: int) -> tuple[bytes, ...]:
         """The values of the message with this name, whose ack speaks of so many; 0: of a plain one."""
