@@ -246,7 +246,7 @@ class GroupReading:
             return
         share = share_name(in_hand.stream, in_hand.partition)
         there = self._membership.held.get(share)
-        if there is not None and there.revoked:
+        if there is None or there.revoked:
             self._soon.set()
         self._membership.done(share, in_hand.generation, in_hand.record.offset)
 
@@ -300,10 +300,10 @@ class GroupReading:
                 by = f"{self.id}/{self._turns}"
                 if leaves:
                     after, steps = self._membership.leave(state, by)
-                    if not steps:
-                        return
                 else:
                     after, steps = self._membership.turn(state, there, silent, by)
+                if not steps:
+                    return
                 done = await self._registers.put(self._group, encode_group(after), register.version)
                 self._hear(done.register)
                 if done.mine:

@@ -94,8 +94,12 @@ class GroupMembership:
         self, state: GroupState, there: Iterable[Grown], silent: Iterable[str], by: str
     ) -> tuple[GroupState, list[GroupStep]]:
         """What it would write on this state, which it has heard, and by which steps. `there`: the partitions
-        that there are. `silent`: who is to be taken for dead. Raises GroupRefused.
+        that there are. `silent`: who is to be taken for dead. No steps: it was expired, and does not join
+        again before the message in hand is done, which may be another member's by now (G2). Raises
+        GroupRefused.
         """
+        if self.working is not None and self.id not in state.members:
+            return state, []
         writing = Writing(state)
         self._join(writing)
         for grown in there:

@@ -160,7 +160,8 @@ class GroupWorld:
                 after, steps = process.turn(state, [Grown("s", 7, PARTITIONS)], silent, process.id)
         except GroupRefused as error:
             raise GroupDisagrees(f"a turn is refused: {error}") from error
-        self.writes.append(Write(process, self.version, after, steps))
+        if steps:
+            self.writes.append(Write(process, self.version, after, steps))
 
     def arrive(self, write: Write) -> None:
         if write.seen != self.version:

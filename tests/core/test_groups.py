@@ -311,6 +311,18 @@ def test_G2_a_revoked_partition_is_given_up_when_its_message_is_done() -> None:
     assert mine.held == {} and not mine.done("s/0", 1, 7)
 
 
+def test_G2_who_was_expired_joins_again_when_its_message_is_done() -> None:
+    """Seed 10 of the profile `groups`: it was a member again, and worked on what was another one's."""
+    mine = GroupMembership("a", "", 1000, ["s"])
+    mine.hear(1, OWNED)
+    mine.working = ("s/0", 1)
+    gone = take_step(OWNED, Left("a"))
+    mine.hear(2, gone)
+    assert mine.turn(gone, [Grown("s", 5, 1)], [], "w") == (gone, [])
+    mine.working = None
+    assert mine.turn(gone, [Grown("s", 5, 1)], [], "w")[1][0] == Joined("a", "", 1000)
+
+
 def test_a_member_that_leaves_says_how_far_it_is() -> None:
     mine = GroupMembership("a", "", 1000, ["s"])
     mine.held["s/0"] = Holding(1, 5)

@@ -10,6 +10,7 @@ import pytest
 
 from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
+    GROUP_INVARIANTS,
     RECOVERY_INVARIANTS,
     SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
@@ -50,7 +51,7 @@ def test_the_page_names_the_invariants_that_the_simulator_checks() -> None:
     heading, *table = re.findall(r"^\| ([A-Z]\w+) \| ", PAGE, re.MULTILINE)
     assert heading == "Invariant"
     everywhere = (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SNAPSHOT_INVARIANTS)
-    assert sorted(table) == sorted((*everywhere, *RECOVERY_INVARIANTS))
+    assert sorted(table) == sorted((*everywhere, *GROUP_INVARIANTS, *RECOVERY_INVARIANTS))
 
 
 def sub_rules() -> list[str]:

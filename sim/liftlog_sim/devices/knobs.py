@@ -119,6 +119,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     processors: int = 0
     """Processors, where streams remember producers (L10)."""
     consume_interval_us: int = 400 * MILLISECOND
+    members: int = 0
+    """Processes of a consumer group, where a stream is there for its register (G1 to G5)."""
+    member_interval_us: int = 60 * MILLISECOND
     ask_subjects_us: int = 0
     """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""
     fold_bytes: int = 0

@@ -21,7 +21,7 @@ from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
-from liftlog_sim.profiles.removals import consumers, removals
+from liftlog_sim.profiles.removals import consumers, groups, removals
 from liftlog_sim.profiles.settings import (
     answers_of,
     base_knobs,
@@ -118,7 +118,7 @@ def draw_knobs(
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
         mixed = Draws(seed, "releases").random() < MIXED_RELEASES
-        changes["mixed_releases"] = mixed and (profile or drawn) not in NEW_TODAY
+        changes["mixed_releases"] = mixed and (profile or drawn) not in NEWEST_ONLY
         if not knobs.sick_from_us:
             changes.update(answers_of(seed))
             changes["expecting"] = expecting_of(seed)
@@ -158,8 +158,8 @@ def _with_ids(draws: Draws, knobs: Knobs) -> tuple[StreamConfig, ...]:
 REPEATS, PROCESSORS = "repeats", "processors"
 REMEMBERING = (REPEATS, PROCESSORS)
 """Worlds that are about what a window remembers."""
-NEW_TODAY = (*REMEMBERING, "removals", "consumers")
-"""And about what no older release can."""
+NEWEST_ONLY = (*REMEMBERING, "removals", "consumers", "groups")
+"""Profiles about what no older release can."""
 SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
 MIXED_RELEASES = 0.25
@@ -617,6 +617,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     PROCESSORS: _processors,
     "removals": removals,
     "consumers": consumers,
+    "groups": groups,
     "calm": _calm,
 }
 

@@ -58,6 +58,29 @@ def removals(draws: Draws) -> Knobs:
     return msgspec.structs.replace(knobs, storage_times=times)
 
 
+def groups(draws: Draws) -> Knobs:
+    """A consumer group whose register lies in a compacted stream, of which the leader dies (G1 to G5)."""
+    data = small_stream(draws, "s0", compact=False, retention=False)
+    register = small_stream(draws, "groups", compact=True, retention=False)
+    register = msgspec.structs.replace(register, subject="groups.*", partitions=1)
+    return base_knobs(
+        draws,
+        nodes=draws.choice((3, 3, 4)),
+        streams=(msgspec.structs.replace(data, partitions=draws.choice((1, 2, 3))), register),
+        faults=(
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("crash_inside", 2)),
+            *(("isolate", 4), ("partition", 2), ("one_way", 2), ("pause", 2), ("stop", 2)),
+            *(("slow_disk", 2), ("sync_failure", 1), ("wipe", 0.3)),
+        ),
+        fault_interval_us=draws.choice((2000, 4000)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.1)),
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        members=draws.choice((2, 3, 4)),
+        **storing(draws),
+    )
+
+
 def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
     (K1 to K7).

@@ -29,6 +29,7 @@ from liftlog_sim.sweeps.catching import Caught
 from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
+    GROUP_INVARIANTS,
     RARE_INVARIANTS,
     RECOVERY_INVARIANTS,
     SICK_INVARIANTS,
@@ -144,7 +145,7 @@ def run_sweep(
     marks: dict[str, int] = {}
     kinds = (
         *(STEP_INVARIANTS, COMPACTION_INVARIANTS, SNAPSHOT_INVARIANTS, RECOVERY_INVARIANTS),
-        *(SICK_INVARIANTS, FINAL_INVARIANTS),
+        *(GROUP_INVARIANTS, SICK_INVARIANTS, FINAL_INVARIANTS),
     )
     checks = dict.fromkeys((name for kind in kinds for name in kind), 0)
     profiles: dict[str, int] = {}

@@ -31,6 +31,7 @@ from liftlog_sim.truth.message_ids import StoredIds
 from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
+    GROUP_INVARIANTS,
     OWN_CHECKS,
     RECOVERY_INVARIANTS,
     SICK_INVARIANTS,
@@ -103,6 +104,7 @@ class Checks:
                 *STEP_INVARIANTS,
                 *COMPACTION_INVARIANTS,
                 *SNAPSHOT_INVARIANTS,
+                *GROUP_INVARIANTS,
                 *RECOVERY_INVARIANTS,
                 *SICK_INVARIANTS,
                 *FINAL_INVARIANTS,

@@ -21,6 +21,9 @@
     OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
+    OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
+    CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
+    NothingLeftOut       what lies below a group's position was done by somebody (G4)
     StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6); nor is
                          there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
@@ -180,6 +183,8 @@ COMPACTION_INVARIANTS = (
 FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
 SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
 """Checked where the metadata group takes snapshots."""
+GROUP_INVARIANTS = ("OneOwner", "CommitsFenced", "NothingLeftOut")
+"""Of the profile `groups`, which is asked for by name."""
 RECOVERY_INVARIANTS = ("CommittedSurvives", "RecoveryCompleted", "OldMemberKept")
 """Checked where clusters are recovered from a total loss."""
 SICK_INVARIANTS = ("SickIsAlone",)

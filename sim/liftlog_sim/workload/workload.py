@@ -36,6 +36,7 @@ from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consumed import Emptying
 from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
@@ -90,6 +91,7 @@ class Workload:
         self._asker = SubjectAsker(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
         self.emptying = Emptying(shared)
+        self._group = GroupRoom(shared, knobs.members)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
@@ -152,6 +154,7 @@ class Workload:
             client.start()
         for processor in self._processors:
             processor.start()
+        self._group.start()
         for start in self._joining:
             start()
 
@@ -188,7 +191,7 @@ class Workload:
                             f"{known.decode()} and {value.decode()}",
                         )
                     )
-                self._publishers[int(owner)].acked(value, acks, offset)
+                self._author(int(owner)).acked(value, acks, offset)
                 offset += 1
             offset += not reply
 
@@ -197,9 +200,12 @@ class Workload:
             if reply:
                 owner, _, value = reply[len(INBOX) :].partition(b".")
                 self._one_answer(value, refusal.partition)
-                self._publishers[int(owner)].refused(value, refusal, place)
+                self._author(int(owner)).refused(value, refusal, place)
                 for other in self._account.parcels.of(value)[1:]:
                     self._publishers[int(owner)].ended(other, refusal.code)
+
+    def _author(self, number: int) -> Publisher | MemberProcess:
+        return self._group.members.get(number) or self._publishers[number]
 
     def _sent_as(self, name: bytes, records: int) -> tuple[bytes, ...]:
         """The values of the message with this name, whose ack speaks of so many; 0: of a plain one."""
