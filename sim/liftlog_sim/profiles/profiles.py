@@ -626,8 +626,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
-    *(("removals", 0.04), ("consumers", 0.03)),
-    (PROCESSORS, 0.02),
+    *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -212,7 +212,8 @@ def _unreached(
         missing += [name for name in BASIC if not counters.get(name)]
         missing += _unchecked(checks, [name for name in STEP_INVARIANTS if name not in RARE_INVARIANTS])
     if len(options) >= FULL_SEEDS:
-        rare = (*RARE_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS)
+        kinds = (RARE_INVARIANTS, COMPACTION_INVARIANTS, GROUP_INVARIANTS, SICK_INVARIANTS, FINAL_INVARIANTS)
+        rare = [name for kind in kinds for name in kind]
         missing += _unchecked(checks, rare)
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]

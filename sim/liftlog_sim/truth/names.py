@@ -168,7 +168,7 @@ RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact"),
-    *("NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
+    *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""
 COMPACTION_INVARIANTS = (
@@ -184,7 +184,7 @@ FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
 SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
 """Checked where the metadata group takes snapshots."""
 GROUP_INVARIANTS = ("OneOwner", "CommitsFenced", "NothingLeftOut")
-"""Of the profile `groups`, which is asked for by name."""
+"""Checked where consumer groups share partitions."""
 RECOVERY_INVARIANTS = ("CommittedSurvives", "RecoveryCompleted", "OldMemberKept")
 """Checked where clusters are recovered from a total loss."""
 SICK_INVARIANTS = ("SickIsAlone",)
