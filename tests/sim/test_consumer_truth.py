@@ -286,3 +286,9 @@ def test_who_begins_with_what_is_new_is_not_given_what_was_acknowledged_before()
     world.truth.begun_after(number, 0, 1)
     with violated("NoneSkipped"):
         world.truth.begun_after(number, 0, 2)
+
+
+def test_the_newest_leader_is_asked_and_not_who_began_last() -> None:
+    """A paused node began an older epoch later; nobody else was asked any more: the world never healed."""
+    result = run_seed(RunOptions(seed=108, profile="consumers"))
+    assert result.good, result.finding

@@ -34,11 +34,10 @@ from liftlog.messages import (
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
-from liftlog_sim.workload.inspecting import QuietQuestion
+from liftlog_sim.workload.inspecting import QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
 CONFIGS = {
@@ -65,15 +64,6 @@ STUBBORN_SHARE = 0.05
 """How often somebody speaks of a consumer that is no more, and goes on so when told that it is none."""
 LEADER_SHARE = 0.9
 """How often the one is asked who was last seen to lead."""
-
-
-def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
-    """(epoch, node) of who was last seen to lead a partition; None: nobody."""
-    leaders = account.truth(target.partition).leaders
-    if not leaders:
-        return None
-    epoch, (node, *_) = next(reversed(leaders.items()))
-    return epoch, node
 
 
 def config_of(target: Target, name: str) -> ConsumerConfig:

@@ -11,6 +11,15 @@ from liftlog_sim.truth.account import Account
 from liftlog_sim.workload.targets import Target
 
 
+def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
+    """(epoch, node) of a partition's newest leader; None: it never had one."""
+    leaders = account.truth(target.partition).leaders
+    if not leaders:
+        return None
+    epoch = max(leaders)  # Who was paused may have begun an older one later.
+    return epoch, leaders[epoch][0]
+
+
 class QuietQuestion:
     """One question, asked when this was made. `exact` judges what is answered to it."""
 
@@ -38,10 +47,10 @@ class QuietQuestion:
         begin; None: something is on its way.
         """
         partition = self._target.partition
-        truth = self._account.truth(partition)
-        if not truth.leaders:
+        leading = leading_of(self._account, self._target)
+        if leading is None:
             return None
-        epoch, (number, *_) = next(reversed(truth.leaders.items()))
+        epoch, number = leading
         node = self._cluster.machines[number].node
         journal = None if node is None else node.replicas.get(partition.journal)
         if journal is None or journal.removed is None or journal.data is None:
