@@ -21,8 +21,7 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.consuming import TIMEOUT_US
-from liftlog_sim.workload.inspecting import leading_of
-from liftlog_sim.workload.inspecting import QuietQuestion
+from liftlog_sim.workload.inspecting import QuietQuestion, leading_of
 from liftlog_sim.workload.targets import Target
 
 AGAIN_US = 200 * MILLISECOND

@@ -204,7 +204,7 @@ class Workload:
                 for other in self._account.parcels.of(value)[1:]:
                     self._publishers[int(owner)].ended(other, refusal.code)
 
-    def _author(self, number: int) -> Publisher | MemberProcess:
+    def _author(self, number: int) -> Publisher | MemberProcess | SimulatedProcessor:
         return self._group.members.get(number) or self._publishers[number]
 
     def _sent_as(self, name: bytes, records: int) -> tuple[bytes, ...]:
