@@ -65,8 +65,10 @@ def _record_keys(rows: Rows) -> Ints:
 
 
 def _last(rows: Rows, keyed: Ints, record_key: Ints) -> Ints:
-    """For each record key a row of its last record: of several, the one that completed first."""
-    order = keyed[np.lexsort((-rows.ret[keyed], rows.offset[keyed], record_key[keyed]))]
+    """For each record key a row of its last record: of several, the one that completed first, and of an
+    operation's the first.
+    """
+    order = keyed[np.lexsort((-keyed, -rows.ret[keyed], rows.offset[keyed], record_key[keyed]))]
     ends = np.ones(len(order), np.bool_)
     ends[:-1] = record_key[order][1:] != record_key[order][:-1]
     return order[ends]
