@@ -101,8 +101,8 @@ def rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
     yield (
         "consumer",
         f"{consumer.acked:,} messages acked by {PROGRAMS} programs, through the SIGKILL of node "
-        f"{consumer.killed_node}: {consumer.never_acked} skipped, {consumer.acked_again} given again after "
-        f"their ack, {consumer.again:,} without one",
+        f"{consumer.killed_node}; {consumer.again:,} given again, {consumer.acked_again} of them after their "
+        f"ack; {consumer.never_acked} skipped",
     )
     made = f"{processor.outputs:,} outputs of {processor.inputs:,} messages"
     yield "processor", f"{made}, {processor.wrong} missing, doubled or wrong"

@@ -49,7 +49,10 @@ def test_a_simulation_that_proves_too_little_is_told_where_the_verdict_is(tmp_pa
     consumer, processor = ConsumerResult(9, 9, 1, 0, 0, 2, 1.0, 1.0), ProcessorResult(9, 9, 0)
     real = RealResult(9, 9, 9, 0, 0, 0, 9, 1, 1.0, 1.0, 9.0, 9.0, 9.0, "", consumer, processor)
     summary = DemoSummary(simulation, planted, real, None, "no Java", 1.0, str(tmp_path), 1)
-    assert "invariant PendingExact" in dict(rows(summary))["never reached"]
+    told = dict(rows(summary))
+    assert "invariant PendingExact" in told["never reached"]
+    assert "9 messages" in told["consumer"] and "1 given again, 0 of them after their ack" in told["consumer"]
+    assert "9 outputs of 9 messages, 0 missing" in told["processor"]
     path = tmp_path / "summary.json"
     path.write_bytes(msgspec.json.encode(summary))
     done = subprocess.run(

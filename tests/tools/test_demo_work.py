@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import pytest
 from liftlog.client import ConsumerConfig, ConsumerInfo, Delivery, PublishResult
 from liftlog.client.consuming import Settlement
 from liftlog.demo import work as work_module
-from liftlog.demo.account import new_history
+from liftlog.demo.account import end_history, new_history
 from liftlog.demo.display import Display
 from liftlog.demo.lines import Line
+from liftlog.demo.publisher import Attempts
 from liftlog.demo.readback import Poll, ReplicaRead
 from liftlog.demo.work import WORK, WORK_MESSAGES, Work, judge_consumer, judge_processor
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import LiftlogError, Record
+from liftlog_jepsen.store import read_history
+from tests.jepsen.promise_stories import broken
 
 LINES = [Line("a.py", number, f"text {number}") for number in range(7)]
 
@@ -111,6 +115,37 @@ def test_what_a_consumer_forgets_or_skips_is_counted(
     result = judge_consumer(work, [replica(node, log.values) for node in (1, 2, 3)])
     assert (result.messages, result.again) == (3, again)
     assert (result.acked_again, result.never_acked) == (acked_again, never_acked)
+
+
+@pytest.mark.parametrize(
+    ("given", "anomaly"),
+    [
+        ([(0, 1), (1, 1), (2, 1)], ""),
+        ([(0, 1), (1, 1), (2, 1), (1, 2)], "acked-again"),
+        ([(0, 1), (2, 1)], "skipped"),
+    ],
+)
+def test_the_history_of_both_streams_is_judged_by_the_promises_of_consumers(
+    tmp_path: Path, given: list[tuple[int, int]], anomaly: str
+) -> None:
+    attempts = Attempts()
+    attempts.add(0, "source line", 0, time.monotonic_ns())
+    log = PlayedLog(given)
+    work = worked(tmp_path, log)
+    end_history(
+        tmp_path / "h",
+        work.recorder.writer,
+        "source/0",
+        attempts,
+        reads={"source/0": [replica(1, [])], "work/0": [replica(1, log.values)]},
+        kills=[],
+        first_process=work.recorder.process(),
+    )
+    history = read_history(tmp_path / "h")
+    by_key = {mop.key: op.process for op in history.ops() for mop in op.mops if op.f == "final-poll"}
+    assert set(by_key) == {"source/0", "work/0"} and len(set(by_key.values())) == 2
+    wanted = [(anomaly, "work/0")] if anomaly else []
+    assert [(row["anomaly"], row["key"]) for row in broken(history)] == wanted
 
 
 def test_a_floor_below_the_end_leaves_messages_that_are_not_done(tmp_path: Path) -> None:
