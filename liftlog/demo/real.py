@@ -73,6 +73,8 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
         cluster = LocalCluster(scratch.folder / "cluster", NODES)
         with display.busy(f"starting nats-server and {NODES} nodes"):
             scratch.enter_context(cluster)
+            # Consumers need it, and once a node was killed the level no longer rises by itself (U2).
+            wait_for_level(cluster)
             config = StreamConfig(STREAM, f"{SUBJECT}.>", replication_factor=NODES)
             create_stream(cluster, config)
             wait_in_sync(cluster, STREAM)
@@ -171,7 +173,6 @@ def _read_back(cluster: LocalCluster, expected: int, display: Display) -> list[R
 def _work(cluster: LocalCluster, lines: Sequence[Line], writer: Any, display: Display) -> Work:
     display.heading("4/6  A durable consumer and a processor, and a SIGKILL while they work")
     with display.busy("creating their streams"):
-        wait_for_level(cluster)
         for name in (WORK, CAPITALS):
             create_stream(cluster, config_of(name, NODES))
     display.line(f"stream '{WORK}': {PROGRAMS} programs share a consumer, a processor fills '{CAPITALS}'")
