@@ -25,12 +25,23 @@ def problems(summary: dict[str, Any]) -> Iterator[str]:
         yield f"not every message was acknowledged: {real}"
     elif real["lost"] != 0 or real["failover_ms"] <= 0:
         yield f"messages were lost, or no fail-over took place: {real}"
+    else:
+        yield from consumed(real["consumer"], real["processor"])
     if not spark or spark["verdict"] != "valid" or not Path(spark["report"]).is_file():
         yield f"the check on Spark did not pass: {spark}"
     if summary["exit_code"] != 0:
         yield f"the exit code was {summary['exit_code']}"
     if summary["seconds"] > SECONDS_MAX:
         yield f"it took {summary['seconds']:.0f} s, more than {SECONDS_MAX}"
+
+
+def consumed(consumer: dict[str, Any], processor: dict[str, Any]) -> Iterator[str]:
+    if consumer["messages"] <= 0 or consumer["never_acked"] or consumer["acked_again"]:
+        yield f"the consumer skipped messages, or gave some again after their ack: {consumer}"
+    elif consumer["again"] <= 0 or consumer["failover_ms"] <= 0:
+        yield f"no message was given again, or no fail-over took place under the consumer: {consumer}"
+    if processor["outputs"] <= 0 or processor["wrong"]:
+        yield f"the processor's outputs are not those of its inputs: {processor}"
 
 
 def main() -> int:

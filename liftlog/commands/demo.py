@@ -15,6 +15,7 @@ from rich.table import Table
 
 from liftlog.demo.display import Display
 from liftlog.demo.story import DemoOptions, DemoSummary, run_demo
+from liftlog.demo.work import PROGRAMS
 from liftlog.types import LiftlogError
 
 MESSAGES = 300_000
@@ -28,7 +29,8 @@ def add_parser(subparsers: Any) -> None:
         help="the whole story in one go",
         description=(
             "Simulates clusters under faults, catches a planted bug, runs three real nodes on NATS, kills "
-            "the leader in mid-stream, reads every replica back and checks the history on Spark. "
+            "the leader in mid-stream, and once more under a durable consumer and a processor, reads every "
+            "replica back and checks the history on Spark. "
             "Exit codes: 0 all good, 1 a violation was found, 2 something was missing (Java, say)."
         ),
     )
@@ -95,6 +97,15 @@ def rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
         f"{real.acked_per_second:,.0f} acked msg/s with the fail-over, "
         f"{real.acked_per_second_before_kill:,.0f} before it; {real.read_per_second:,.0f} read/s",
     )
+    consumer, processor = real.consumer, real.processor
+    yield (
+        "consumer",
+        f"{consumer.acked:,} messages acked by {PROGRAMS} programs, through the SIGKILL of node "
+        f"{consumer.killed_node}; {consumer.again:,} given again, {consumer.acked_again} of them after their "
+        f"ack; {consumer.never_acked} skipped",
+    )
+    made = f"{processor.outputs:,} outputs of {processor.inputs:,} messages"
+    yield "processor", f"{made}, {processor.wrong} missing, doubled or wrong"
     if spark is None:
         yield "Spark", summary.missing
         yield "summary", f"{summary.folder}/summary.json"

@@ -1,1 +1,1 @@
-"""The parts of `liftlog demo`: input, publisher, cluster, read-back, history, report."""
+"""The parts of `liftlog demo`: input, publisher, cluster, consumer, processor, read-back, history, report."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from liftlog.demo.readback import Poll, ReplicaRead
 from liftlog.rooms import room_module
 
 OUTCOMES = {OK: "ok", FAIL: "fail", INFO: "info", OPEN: "info"}
+FINAL_POLL = "final-poll"
 
 
 class Kill(NamedTuple):
@@ -20,6 +22,11 @@ class Kill(NamedTuple):
     node: int
     killed_ns: int
     restarted_ns: int
+
+
+def new_history(name: str, meta: dict[str, str]) -> Any:
+    """A `liftlog_jepsen.history.HistoryWriter`, for all that the run will tell."""
+    return room_module("liftlog_jepsen.history").HistoryWriter(name, meta=meta)
 
 
 def write_history(
@@ -32,8 +39,42 @@ def write_history(
     meta: dict[str, str],
 ) -> Any:
     """Write the history as Parquet into `folder`; returns it (a `liftlog_jepsen.history.History`)."""
-    module = room_module("liftlog_jepsen.history")
-    writer = module.HistoryWriter(name, meta=meta)
+    return end_history(folder, new_history(name, meta), key, attempts, reads={key: reads}, kills=kills)
+
+
+def end_history(
+    folder: Path,
+    writer: Any,
+    key: str,
+    attempts: Attempts,
+    *,
+    reads: Mapping[str, Sequence[ReplicaRead]],
+    kills: Sequence[Kill],
+    first_process: int = 0,
+) -> Any:
+    """As `write_history`, of a `writer` that has something already, by processes below `first_process`.
+    `attempts` are at the log `key`; `reads` has for each log what its replicas have.
+    """
+    _record_attempts(writer, key, attempts, first_process)
+    process = first_process + max(attempts.process) + 1
+    now_ns = time.monotonic_ns()
+    for log, replicas in reads.items():
+        for read in replicas:
+            writer.client(process, f"node {read.node}")
+            # A replica that has nothing is a reader, too: one that missed everything.
+            for poll in read.polls or [Poll(0, [], now_ns, now_ns)]:
+                writer.record_poll(
+                    process, log, poll.first, poll.values, poll.t_inv_ns, poll.t_ret_ns, f=FINAL_POLL
+                )
+            process += 1
+    for kill in kills:
+        writer.fault("kill", f"node {kill.node}", kill.killed_ns, kill.restarted_ns)
+    history = writer.close()
+    room_module("liftlog_jepsen.parquet").write_parquet(history, folder)
+    return history
+
+
+def _record_attempts(writer: Any, key: str, attempts: Attempts, first_process: int) -> None:
     # One process has one epoch per call: group the attempts of a process by epoch and leader of their acks.
     groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number in range(len(attempts)):
@@ -41,7 +82,7 @@ def write_history(
     for (process, epoch, leader), numbers in groups.items():
         answered = [attempts.outcome[n] in (OK, FAIL) for n in numbers]
         writer.record_sends(
-            process,
+            first_process + process,
             key,
             values=[attempts.value[n] for n in numbers],
             t_inv_ns=[attempts.t_inv_ns[n] for n in numbers],
@@ -53,16 +94,3 @@ def write_history(
             epoch=epoch if epoch >= 0 else None,
             leader=leader if leader >= 0 else None,
         )
-    first_reader = max(attempts.process) + 1
-    for process, read in enumerate(reads, start=first_reader):
-        writer.client(process, f"node {read.node}")
-        # A replica that has nothing is a reader, too: one that missed everything.
-        for poll in read.polls or [Poll(0, [], max(attempts.t_ret_ns), max(attempts.t_ret_ns))]:
-            writer.record_poll(
-                process, key, poll.first, poll.values, poll.t_inv_ns, poll.t_ret_ns, f=module.FINAL_POLL
-            )
-    for kill in kills:
-        writer.fault("kill", f"node {kill.node}", kill.killed_ns, kill.restarted_ns)
-    history = writer.close()
-    room_module("liftlog_jepsen.parquet").write_parquet(history, folder)
-    return history

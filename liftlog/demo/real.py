@@ -1,19 +1,36 @@
-"""The real part of the demo: three nodes, plain NATS, a kill in mid-stream, and every replica read back."""
+"""The real part of the demo: three nodes, plain NATS, a kill in mid-stream, consumers and a processor whose
+leader is killed, and every replica read back.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from liftlog.demo.account import write_history
+from liftlog.bench.cluster import wait_for_level
+from liftlog.demo.account import end_history, new_history
 from liftlog.demo.display import Display
 from liftlog.demo.kill import LeaderKill
 from liftlog.demo.lines import Line
 from liftlog.demo.publisher import FAIL, INFO, OK, Publisher
 from liftlog.demo.readback import ReplicaRead, count_lost, read_replica
+from liftlog.demo.work import (
+    CAPITALS,
+    PROGRAMS,
+    WORK,
+    WORK_KEY,
+    WORK_MESSAGES,
+    ConsumerResult,
+    ProcessorResult,
+    Work,
+    config_of,
+    judge_consumer,
+    judge_processor,
+)
 from liftlog.local import create_stream, stream_info, wait_in_sync
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
@@ -45,15 +62,19 @@ class RealResult(msgspec.Struct):
     acked_per_second_before_kill: float
     read_per_second: float
     history: str
+    consumer: ConsumerResult
+    processor: ProcessorResult
 
 
 def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResult:
     """Run it and leave the history in `folder`. Raises LiftlogError if the cluster cannot do its work."""
-    display.heading("3/5  The same core for real: three nodes, NATS, and a SIGKILL in mid-stream")
+    display.heading("3/6  The same core for real: three nodes, NATS, and a SIGKILL in mid-stream")
     with Scratch("demo") as scratch:
         cluster = LocalCluster(scratch.folder / "cluster", NODES)
         with display.busy(f"starting nats-server and {NODES} nodes"):
             scratch.enter_context(cluster)
+            # Consumers need it, and once a node was killed the level no longer rises by itself (U2).
+            wait_for_level(cluster)
             config = StreamConfig(STREAM, f"{SUBJECT}.>", replication_factor=NODES)
             create_stream(cluster, config)
             wait_in_sync(cluster, STREAM)
@@ -62,26 +83,35 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
         with display.busy("waiting for the killed node to catch up"):
             caught_up_s = wait_in_sync(cluster, STREAM)
         display.line(f"node {kill.victim} was restarted and is in sync again (waited {caught_up_s:.1f} s)")
-        display.heading("4/5  Everything read back, from each replica by itself")
+        meta = {"nodes": str(NODES), "replicas": str(NODES), "input": f"{len(lines)} lines"}
+        writer = new_history(HISTORY_NAME, meta)
+        work = _work(cluster, lines, writer, display)
+        display.heading("5/6  Everything read back, from each replica by itself")
         started_reading_s = time.monotonic()
         reads = _read_back(cluster, publisher.acked, display)
         read_s = time.monotonic() - started_reading_s
         replicas = stream_info(cluster, STREAM).partitions[0].replicas
+        worked, made = (_read_small(cluster, name) for name in (WORK, CAPITALS))
     records = sum(read.records for read in reads)
     attempts = publisher.attempts
     lost = count_lost(attempts, reads)
     display.line(f"read {records:,} records back from nodes {', '.join(map(str, replicas))}; lost: {lost}")
+    consumer = judge_consumer(work, worked)
+    processor = judge_processor(work.position, worked, made)
+    display.line(
+        f"consumer: of {consumer.messages:,} messages {consumer.never_acked} never acked, "
+        f"{consumer.acked_again} given again behind their ack; "
+        f"processor: of {processor.outputs:,} outputs on {NODES} nodes {processor.wrong} wrong"
+    )
     with display.busy("writing the history"):
-        meta = {"nodes": str(NODES), "replicas": str(NODES), "input": f"{len(lines)} lines"}
-        key = f"{STREAM}/0"
-        write_history(
-            folder=folder / "history",
-            name=HISTORY_NAME,
-            key=key,
-            attempts=attempts,
-            reads=reads,
-            kills=kill.record(),
-            meta=meta,
+        end_history(
+            folder / "history",
+            writer,
+            f"{STREAM}/0",
+            attempts,
+            reads={f"{STREAM}/0": reads, WORK_KEY: worked},
+            kills=[*kill.record(), work.record()],
+            first_process=work.recorder.process(),
         )
     seconds = (ended_ns - started_ns) / 1e9
     return RealResult(
@@ -99,6 +129,8 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
         acked_per_second_before_kill=kill.acked_before / ((kill.killed_ns - started_ns) / 1e9),
         read_per_second=records / read_s,
         history=str(folder / "history"),
+        consumer=consumer,
+        processor=processor,
     )
 
 
@@ -136,3 +168,22 @@ def _read_back(cluster: LocalCluster, expected: int, display: Display) -> list[R
         for node in sorted(cluster.nodes):
             reads.append(read_replica(cluster, STREAM, node, bar.advance))
     return reads
+
+
+def _work(cluster: LocalCluster, lines: Sequence[Line], writer: Any, display: Display) -> Work:
+    display.heading("4/6  A durable consumer and a processor, and a SIGKILL while they work")
+    with display.busy("creating their streams"):
+        for name in (WORK, CAPITALS):
+            create_stream(cluster, config_of(name, NODES))
+    display.line(f"stream '{WORK}': {PROGRAMS} programs share a consumer, a processor fills '{CAPITALS}'")
+    with display.bar("acked", WORK_MESSAGES) as bar:
+        work = Work(cluster, lines, writer, bar)
+        work.run()
+    with display.busy("waiting for the killed node to catch up"):
+        for name in (STREAM, WORK, CAPITALS):
+            wait_in_sync(cluster, name)
+    return work
+
+
+def _read_small(cluster: LocalCluster, stream: str) -> list[ReplicaRead]:
+    return [read_replica(cluster, stream, node, lambda count: None) for node in sorted(cluster.nodes)]

@@ -51,15 +51,15 @@ def run_demo(options: DemoOptions, display: Display) -> DemoSummary:
     if missing:
         display.line(f"Note: {missing}. The demo does everything else; its last part is left out.")
 
-    display.heading("1/5  Simulation: whole clusters, with faults drawn from a seed")
+    display.heading("1/6  Simulation: whole clusters, with faults drawn from a seed")
     simulation = sweep(options.seeds, options.jobs, display)
 
-    display.heading("2/5  A planted bug: after a restart, truncate the log to the HW")
+    display.heading("2/6  A planted bug: after a restart, truncate the log to the HW")
     planted = catch_planted_bug(display)
 
     real = run_real(lines, folder, display)
 
-    display.heading("5/5  The recorded history, checked on Spark")
+    display.heading("6/6  The recorded history, checked on Spark")
     spark = None
     if missing:
         display.line(f"left out: {missing}")
@@ -72,6 +72,9 @@ def run_demo(options: DemoOptions, display: Display) -> DemoSummary:
         or not planted.caught
         or not planted.clean_without
         or real.lost > 0
+        or real.consumer.never_acked > 0
+        or real.consumer.acked_again > 0
+        or real.processor.wrong > 0
         or (spark is not None and spark.verdict != "valid")
     )
     summary = DemoSummary(

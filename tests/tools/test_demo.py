@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from liftlog.commands.demo import rows
 from liftlog.demo.real import RealResult
 from liftlog.demo.simulation import PlantedResult, SimulationResult
 from liftlog.demo.story import DemoSummary
+from liftlog.demo.work import WORK_MESSAGES, ConsumerResult, ProcessorResult
+from liftlog_jepsen.store import read_history
+from tests.jepsen.promise_stories import broken
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,15 +46,42 @@ def test_a_simulation_that_proves_too_little_is_told_where_the_verdict_is(tmp_pa
     """It ended in exit code 1 under a summary in which everything was well."""
     simulation = SimulationResult(100, 0, [], ["invariant PendingExact"], 9, {}, 0, {}, 1.0, 1.0)
     planted = PlantedResult("truncate_to_hw", True, 1, "CommittedOnISR", "", "liftlog sim run", True)
-    real = RealResult(9, 9, 9, 0, 0, 0, 9, 1, 1.0, 1.0, 9.0, 9.0, 9.0, "")
+    consumer, processor = ConsumerResult(9, 9, 1, 0, 0, 2, 1.0, 1.0), ProcessorResult(9, 9, 0)
+    real = RealResult(9, 9, 9, 0, 0, 0, 9, 1, 1.0, 1.0, 9.0, 9.0, 9.0, "", consumer, processor)
     summary = DemoSummary(simulation, planted, real, None, "no Java", 1.0, str(tmp_path), 1)
-    assert "invariant PendingExact" in dict(rows(summary))["never reached"]
+    told = dict(rows(summary))
+    assert "invariant PendingExact" in told["never reached"]
+    assert "9 messages" in told["consumer"] and "1 given again, 0 of them after their ack" in told["consumer"]
+    assert "9 outputs of 9 messages, 0 missing" in told["processor"]
     path = tmp_path / "summary.json"
     path.write_bytes(msgspec.json.encode(summary))
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "check_demo.py", path], capture_output=True, text=True
     )
     assert done.returncode == 1 and "never reached invariant PendingExact" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        ({"never_acked": 1}, "skipped messages"),
+        ({"acked_again": 1}, "skipped messages"),
+        ({"messages": 0}, "skipped messages"),
+        ({"again": 0}, "no message was given again"),
+        ({"failover_ms": 0.0}, "no message was given again"),
+        ({"wrong": 1}, "outputs are not those"),
+        ({"outputs": 0}, "outputs are not those"),
+        ({}, ""),
+    ],
+)
+def test_the_verification_demands_the_consumer_and_the_processor(found: dict[str, float], named: str) -> None:
+    consumer = msgspec.to_builtins(ConsumerResult(9, 9, 1, 0, 0, 2, 1.0, 1.0))
+    processor = msgspec.to_builtins(ProcessorResult(9, 9, 0))
+    for name, value in found.items():
+        (consumer if name in consumer else processor)[name] = value
+    consumed = runpy.run_path(str(ROOT / "scripts" / "check_demo.py"))["consumed"]
+    problems = "\n".join(consumed(consumer, processor))
+    assert named in problems if named else not problems
 
 
 @pytest.mark.real
@@ -79,3 +110,13 @@ def test_without_java_it_says_what_to_install_and_does_the_rest(tmp_path: Path) 
     assert (real["messages"], real["acked"], real["lost"]) == (4000, 4000, 0)
     assert real["failover_ms"] > 0 and real["killed_node"] in (1, 2, 3)
     assert real["attempts"] == 4000 + real["unknown"] + real["refused"]
+    consumer, processor = real["consumer"], real["processor"]
+    assert consumer["messages"] == processor["inputs"] == processor["outputs"] >= WORK_MESSAGES
+    assert (consumer["never_acked"], consumer["acked_again"], processor["wrong"]) == (0, 0, 0)
+    assert consumer["failover_ms"] > 0 and consumer["killed_node"] in (1, 2, 3)
+    assert consumer["again"] >= WORK_MESSAGES // 10
+    history = read_history(Path(real["history"]))
+    facts = {mop.f for op in history.ops() for mop in op.mops}
+    assert facts >= {"send", "poll", "consumer", "pull", "deliver", "settle", "floor"}
+    assert [fault.kind for fault in history.faults] == ["kill", "kill"]
+    assert broken(history) == []
