@@ -20,7 +20,7 @@ from liftlog.types import LiftlogError
 
 MESSAGES = 300_000
 MESSAGES_MIN = 100
-SEEDS = 110
+SEEDS = 100
 
 
 def add_parser(subparsers: Any) -> None:
