@@ -11,8 +11,9 @@ from statistics import median
 import pytest
 
 from liftlog.mutants import Mutants
+from liftlog_sim.kernel import SECOND
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant
-from liftlog_sim.profiles.profiles import PROFILES
+from liftlog_sim.profiles.profiles import PROFILES, draw_knobs
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.sweeps.catching import MEDIAN_SEEDS, SEARCH_SEEDS, catch, known_seeds
@@ -35,7 +36,7 @@ def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
     """Dozens more of each are in the recorded sweep (`test_record.py`)."""
     result = run_seed(RunOptions(seed=0, profile=profile, refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
-    assert result.simulated_s >= 60
+    assert result.simulated_s >= draw_knobs(0, profile=profile).duration_us / SECOND >= 40
 
 
 @pytest.mark.slow
