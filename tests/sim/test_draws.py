@@ -5,6 +5,7 @@ nothing else along.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from liftlog.messages import Heartbeat, Received
 from liftlog.types import LiftlogError
 from liftlog_sim.chance.chances import ChanceLane, Chances
 from liftlog_sim.chance.draws import SPREAD, Draws, Eight, eight
-from liftlog_sim.chance.plan import RAISER, Fate, Plan, decode, encode
+from liftlog_sim.chance.plan import CLIENTS, RAISER, Fate, Plan, decode, encode
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.network import SimNetwork
 from liftlog_sim.devices.options import NetworkOptions
@@ -130,6 +131,27 @@ def test_a_run_with_the_plan_that_it_gave_back_is_the_same_run(seed: int, gear: 
     again, same = played(options, knobs, decode(encode(plan)))
     assert again.trace_hash == result.trace_hash and same == plan
     assert run_world(options, knobs, None).trace_hash == result.trace_hash, "noting changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("profile", "client"),
+    [("removals", "subjects"), ("consumers", "consumer"), ("processors", "processor"), ("groups", "member")],
+)
+def test_what_every_client_does_is_an_entry_of_the_plan(profile: str, client: str) -> None:
+    """No failure of such a world could be shrunk: its plan was refused, or lacked what these clients do."""
+    knobs = draw_knobs(1, profile=profile, duration_s=12)
+    options = RunOptions(seed=1, profile=profile, duration_s=12)
+    result, plan = played(options, knobs, None)
+    assert [operation for operation in plan.operations or () if operation.client.startswith(f"{client}/")]
+    again, same = played(options, knobs, decode(encode(plan)))
+    assert again.trace_hash == result.trace_hash and same == plan
+
+
+def test_every_client_that_takes_turns_can_stand_in_a_plan() -> None:
+    folder = Path(liftlog_sim.__file__ or "").parent / "workload"
+    sources = "".join(path.read_text() for path in folder.glob("*.py"))
+    found = set(re.findall(r'chances\.turns\(f?"(\w+)/', sources)) | {"reader"}
+    assert found == set(CLIENTS)
 
 
 def test_asking_for_the_level_is_an_entry_of_the_plan() -> None:

@@ -41,7 +41,10 @@ OCCASIONS = (
     "tail",
 )
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
-CLIENTS = ("publisher", "reader", "admin", "alterer", "mover", "inspector")
+CLIENTS = (
+    *("publisher", "reader", "admin", "alterer", "mover", "inspector"),
+    *("subjects", "consumer", "processor", "member"),
+)
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""
 RAISER = "admin/raise"
 """The operator again, who asks for the feature level in turns of their own."""

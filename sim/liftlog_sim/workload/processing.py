@@ -74,6 +74,7 @@ class SimulatedProcessor:
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
             return
+        turn.noted()
         fit = [target for target in self._shared.targets if target.config.remembers_ms]
         if fit and self._target is None:
             self._target = fit[self._seat % len(fit)]
