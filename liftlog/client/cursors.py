@@ -22,10 +22,10 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from liftlog.client.bounds import END, FOREVER, Start, Until
+from liftlog.client.bounds import FOREVER, Until
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.reader import EARLIEST
-from liftlog.client.reading import Gap, PartitionRecord, StreamReading
+from liftlog.client.reading import Gap, PartitionRecord, ReadingOwner, StreamReading
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
 from liftlog.messages import StreamInfo
 from liftlog.types import NO_OFFSET, NUMBER_MAX, LiftlogError
@@ -83,19 +83,8 @@ def cursor_key(name: str, stream: str, partition: int) -> str:
     return f"{checked_name('cursor', name)}.{checked_name('stream', stream)}.{partition}"
 
 
-class CursorOwner(RegisterOwner, Protocol):
+class CursorOwner(RegisterOwner, ReadingOwner, Protocol):
     """What cursors are kept with: the client."""
-
-    async def read(
-        self,
-        stream: str | StreamInfo,
-        partition: int | None = None,
-        *,
-        start: Start = EARLIEST,
-        until: Until = END,
-        replica: Literal["leader", "any"] | int = "leader",
-        on_gap: Callable[[Gap], object] | None = None,
-    ) -> StreamReading: ...
 
     async def fetch_cursor(self, name: str, stream: str, partition: int = 0) -> int | None: ...
 

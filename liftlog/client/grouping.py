@@ -21,10 +21,10 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from liftlog.client.bounds import END, FOREVER, Start, Until
+from liftlog.client.bounds import FOREVER, Start
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.client.reader import EARLIEST, Reader
-from liftlog.client.reading import Gap, StreamReading
+from liftlog.client.reader import EARLIEST
+from liftlog.client.reading import Gap, ReadingOwner
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
 from liftlog.groups.member import GroupMembership
 from liftlog.groups.state import (
@@ -84,29 +84,8 @@ class ShareLag(NamedTuple):
     lag: int
 
 
-class GroupOwner(RegisterOwner, Protocol):
+class GroupOwner(RegisterOwner, ReadingOwner, Protocol):
     """What a group is joined with: the client."""
-
-    def reader(
-        self,
-        stream: StreamInfo,
-        partition: int = 0,
-        *,
-        node: int = 0,
-        spread: bool = False,
-        timeout_ms: int = 0,
-    ) -> Reader: ...
-
-    async def read(
-        self,
-        stream: str | StreamInfo,
-        partition: int | None = None,
-        *,
-        start: Start = EARLIEST,
-        until: Until = END,
-        replica: Literal["leader", "any"] | int = "leader",
-        on_gap: Callable[[Gap], object] | None = None,
-    ) -> StreamReading: ...
 
     async def group_state(self, name: str) -> GroupState: ...
 

@@ -29,7 +29,8 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.producing import begin_run
 from liftlog.client.publisher import FULL_ACK
 from liftlog.client.reader import Reader
-from liftlog.messages import ERR_CURSOR, ERR_FENCED, ERR_NO_CURSOR, ERR_NOT_DUE, StreamInfo
+from liftlog.client.reading import ReadingOwner
+from liftlog.messages import ERR_CURSOR, ERR_FENCED, ERR_NO_CURSOR, ERR_NOT_DUE
 from liftlog.subjects.grammar import publish_problem
 from liftlog.types import PRODUCER_BYTES_MAX, LiftlogError, Record
 
@@ -86,16 +87,10 @@ class _Answer(NamedTuple):
     cursor: int | None
 
 
-class ProcessorOwner(Protocol):
+class ProcessorOwner(ReadingOwner, Protocol):
     """What a processor uses: the client."""
 
     nats: NatsConnection
-
-    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo: ...
-
-    def reader(
-        self, stream: StreamInfo, partition: int, *, node: int = 0, spread: bool = False, timeout_ms: int = 0
-    ) -> Reader: ...
 
 
 class StreamProcessor:

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from liftlog.client.bounds import END, FOREVER, TIME_SLACK_MS, At, Start, Until, check_bounds, place_in
 from liftlog.client.errors import RequestFailed, Unreachable
@@ -461,3 +461,30 @@ def _size(record: Record) -> int:
         + len(record.key or b"")
         + len(record.value or b"")
     )
+
+
+class ReadingOwner(Protocol):
+    """What streams and partitions are read with: the client."""
+
+    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo: ...
+
+    def reader(
+        self,
+        stream: StreamInfo,
+        partition: int = 0,
+        *,
+        node: int = 0,
+        spread: bool = False,
+        timeout_ms: int = 0,
+    ) -> Reader: ...
+
+    async def read(
+        self,
+        stream: str | StreamInfo,
+        partition: int | None = None,
+        *,
+        start: Start = EARLIEST,
+        until: Until = END,
+        replica: Literal["leader", "any"] | int = "leader",
+        on_gap: Callable[[Gap], object] | None = None,
+    ) -> StreamReading: ...
