@@ -101,6 +101,11 @@ class Flight:
         self.written = max(self.written, end)
         self.skip(end)
 
+    def wants(self, offset: int) -> bool:
+        """Whether it may be given this one, if its filters let that through."""
+        consumer = self.consumer
+        return offset >= consumer.since or offset in consumer.lasts
+
     def skip(self, end: int) -> None:
         """Below there is nothing more for it."""
         self.ahead = max(self.ahead, end)
