@@ -3,6 +3,7 @@
     floor      below it everything is done: the least pending offset, or the position
     position   below it everything was delivered, or is gone
     pending    by offset, how often it was delivered; always below the position
+    sequence   so many deliveries there were, of any message (K8)
 
 What lies below the position and is not pending is done. A fold never refuses: what an entry says of a
 consumer that is not there, or of an offset that is done, says nothing. Whoever writes entries decides.
@@ -27,13 +28,13 @@ from liftlog.core.consumers.entries import (
 from liftlog.messages import ConsumerConfig, Counted, offsets_of
 from liftlog.types import EpochStart
 
-Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...]], ...]
+Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...]], ...]
 
 
 class Consumer:
     """One of them. `number`: see `entries.py`."""
 
-    __slots__ = ("config", "line", "name", "number", "pending", "position")
+    __slots__ = ("config", "line", "name", "number", "pending", "position", "sequence")
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -41,6 +42,7 @@ class Consumer:
         self.config: ConsumerConfig = created.config
         self.position = created.start
         self.pending: dict[int, int] = {}
+        self.sequence = 0
         self.line: list[EpochStart] = list(created.line)
         """By which epochs the data were written that were delivered; the newest ones."""
 
@@ -50,6 +52,7 @@ class Consumer:
 
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
+            self.sequence += length
             for one in range(offset, offset + length):
                 if self.position <= one < entry.end or one in self.pending:
                     self.pending[one] = count
@@ -59,12 +62,18 @@ class Consumer:
         del self.line[:-LINE_MAX]
         self.position = max(self.position, entry.end)
 
+    def stands(self, pending: Iterable[Counted], sequence: int) -> None:
+        """What all entries before that it is known by say of it, beside its position."""
+        self.sequence = sequence
+        for offset, length, count in pending:
+            self.pending.update(dict.fromkeys(range(offset, offset + length), count))
+
     def done(self, entry: Done) -> None:
         for offset in offsets_of(entry.runs):
             self.pending.pop(offset, None)
 
     def rewound(self, to: int) -> None:
-        """What lies from `to` on was not delivered."""
+        """What lies from `to` on was not delivered; the deliveries of what was there stay counted."""
         self.position = min(self.position, to)
         for offset in [offset for offset in self.pending if offset >= to]:
             del self.pending[offset]
@@ -74,7 +83,15 @@ class Consumer:
         """All of it, for who knows nothing of it."""
         pending = counted_runs(sorted(self.pending.items()))
         line = list(self.line)
-        return SaidAgain(self.number, self.name, self.config, self.position, line, pending)
+        return SaidAgain(
+            consumer=self.number,
+            name=self.name,
+            config=self.config,
+            position=self.position,
+            line=line,
+            pending=pending,
+            sequence=self.sequence,
+        )
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
         """K5: where the data are not those that were delivered: the first offset below the position whose
@@ -154,7 +171,10 @@ class Consumers:
     def snapshot(self) -> Snapshot:
         """All that is known, to be compared."""
         return tuple(
-            (one.number, one.name, one.position, tuple(sorted(one.pending.items())), tuple(one.line))
+            (
+                *(one.number, one.name, one.position),
+                *(tuple(sorted(one.pending.items())), one.sequence, tuple(one.line)),
+            )
             for _, one in sorted(self.by_number.items())
         )
 
@@ -162,8 +182,7 @@ class Consumers:
 def _known_by(entry: SaidAgain) -> Consumer:
     """The consumer of whom that is all that is known."""
     consumer = Consumer(entry.consumer, Created(entry.name, entry.config, entry.position, entry.line))
-    for offset, length, count in entry.pending:
-        consumer.pending.update(dict.fromkeys(range(offset, offset + length), count))
+    consumer.stands(entry.pending, entry.sequence)
     return consumer
 
 
