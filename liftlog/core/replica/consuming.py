@@ -210,7 +210,9 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            flight = Flight(consumer, self._lapse(consumer))
+            patterns = consumer.config.patterns
+            patterns = patterns[:1] if self._ctx.mutants.first_filter_only else patterns
+            flight = Flight(consumer, self._lapse(consumer), patterns)
             self._agenda.add(flight)
         return flight
 
@@ -317,7 +319,8 @@ class ConsumersLead:
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
         flight = self._agenda.flights.get(consumer.number)
-        flight = flight if flight is not None else Flight(consumer, self._lapse(consumer))
+        if flight is None:
+            flight = Flight(consumer, self._lapse(consumer), consumer.config.patterns)
         return info_of(consumer, flight, self._data, self._removed)
 
     # -- acks (K3) ----------------------------------------------------------------------------------
@@ -480,7 +483,7 @@ class ConsumersLead:
                 self._ctx.mark("K7.written-off")
                 self._done(flight, [start], GONE)
             return True
-        if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
+        if not counts and flight.filters and end - flight.written < SKIPPED_MAX:
             flight.skip(end)
         else:
             self._record(flight, counts, again=again, end=end, frames=frames)

@@ -42,7 +42,7 @@ def info_of(consumer: Consumer, flight: Flight, data: LogState, removed: Removed
 
 def _to_come(flight: Flight, data: LogState, removed: Removed) -> int:
     """How many messages are not delivered yet; -1: that is not known."""
-    if flight.filter:
+    if flight.filters:
         return -1
     begin, end = max(flight.ahead, data.log_start), data.hw
     gone = sum(stop - start for start, stop in removed.hidden(data.history).runs(begin, end))
