@@ -102,6 +102,8 @@ class ConsumerConfig(
     """It goes when nobody has pulled, settled or asked about it for so long, as its leader sees it; a new
     leader begins to count anew. 0 = it stays.
     """
+    pause_until_ms: Number = 0
+    """Nothing is delivered before, by its leader's clock; since 1970."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -143,6 +145,18 @@ class CreateConsumerRequest(Struct):
 
     partition: PartitionId
     name: Line
+    config: ConsumerConfig
+
+
+class AlterConsumerRequest(Struct):
+    """K1: from now on it has this configuration, in which where it begins, its filters and `inactive_ms` are
+    as they were. `consumer`: its number. `was`: what the client takes it to have; with another one, and not
+    `config`, the request is refused. Answered by `ConsumersReply`.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    was: ConsumerConfig
     config: ConsumerConfig
 
 
@@ -224,6 +238,11 @@ class SettledReply(Struct):
 
 
 ConsumerRequest = (
-    CreateConsumerRequest | DeleteConsumerRequest | ConsumersRequest | PullRequest | SettleRequest
+    CreateConsumerRequest
+    | AlterConsumerRequest
+    | DeleteConsumerRequest
+    | ConsumersRequest
+    | PullRequest
+    | SettleRequest
 )
 ConsumerReply = ConsumersReply | PullReply | SettledReply

@@ -49,6 +49,7 @@ from liftlog.messages import (
     SETTLE_MAX,
     SETTLES,
     TERM,
+    AlterConsumerRequest,
     ClientReply,
     ConsumerInfo,
     ConsumerRequest,
@@ -236,6 +237,8 @@ class ConsumersLead:
             match request:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
+                case AlterConsumerRequest():
+                    self._alter(client, request)
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
                         text = f"consumer {request.name!r} does not exist"
@@ -247,6 +250,13 @@ class ConsumersLead:
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
+
+    def _alter(self, client: ClientRef, request: AlterConsumerRequest) -> None:
+        flight = self._flight(request.consumer)
+        if flight is None:
+            self._unknown_number(client, request.consumer)
+        else:
+            self._making.alter(client, request, flight.consumer)
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
@@ -391,7 +401,10 @@ class ConsumersLead:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
 
     def _may_serve(self, flight: Flight) -> bool:
-        return flight.consumer.number not in self._making.dropping and self._heeds()
+        if self._ctx.wall_ms < flight.consumer.config.pause_until_ms:
+            self._ctx.mark("K1.paused")
+            return False
+        return not self._making.changes(flight.consumer.number) and self._heeds()
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
@@ -593,9 +606,9 @@ class ConsumersLead:
                 self._ctx.mark("K1.inactive")
                 self._making.drop(consumer.number)
         for flight in self._agenda.due(self._ctx.ticks):
-            if flight.consumer.number not in self._making.dropping:
+            if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)
-                self._agenda.set_alarm(flight)
+            self._agenda.set_alarm(flight)
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
         if not moved or self._ctx.mutants.gone_kept_pending:

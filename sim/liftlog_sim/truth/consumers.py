@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from liftlog.core.consumers.entries import (
     AT_LIMIT,
     GONE,
+    Altered,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -41,6 +42,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -60,14 +62,18 @@ class TrueConsumer:
     """One consumer, by the committed entries so far. Each end is an offset of the journal."""
 
     __slots__ = (
-        *("created", "deleted", "done", "handed", "number", "pending"),
+        *("config", "created", "deleted", "done", "handed", "number", "pending"),
         *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
-        "unrecorded",
+        *("most", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
         self.created = created
+        self.config = created.config
+        """As it was altered last."""
+        self.most = created.config.max_deliver
+        """Its greatest limit so far; 0 = it once had none."""
         self.position = created.start
         self.since = created.since
         self.lasts = frozenset(offsets_of(created.lasts))
@@ -98,7 +104,12 @@ class TrueConsumer:
 
     @property
     def limit(self) -> int:
-        return self.created.config.max_deliver
+        return self.config.max_deliver
+
+    def altered(self, config: ConsumerConfig) -> None:
+        """It has this configuration now."""
+        self.config = config
+        self.most = max(self.most, config.max_deliver) if self.most and config.max_deliver else 0
 
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
@@ -170,11 +181,13 @@ class ConsumerTruth:
         if isinstance(entry, SaidAgain):
             self._said_again(entry, end)
             return
-        assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
+        assert isinstance(entry, Altered | Delivered | Done | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
         if consumer is None or consumer.deleted:
             return
         match entry:
+            case Altered():
+                consumer.altered(entry.config)
             case Delivered():
                 self._recorded[end] = entry
                 self._delivered(consumer, entry, end)
@@ -231,6 +244,7 @@ class ConsumerTruth:
         pending = tuple((offset, count) for run, count in runs for offset in run)
         said = entry.consumer, entry.name, entry.position, pending, entry.sequence
         same = consumer is not None and not consumer.deleted and consumer.standing == said
+        same = same and consumer is not None and consumer.config == entry.config
         if consumer is not None and same and entry.position < consumer.since:
             left = {offset for offset in consumer.lasts if entry.position <= offset < consumer.since}
             same = entry.since == consumer.since and left == set(offsets_of(entry.lasts))
@@ -483,8 +497,8 @@ class ConsumerTruth:
         """AckStays, DeliveriesBounded of what somebody was given."""
         before = consumer.handed.setdefault(offset, [])
         before.append(reply)
-        if consumer.limit and len(before) > consumer.limit + 1:
-            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.limit}"
+        if consumer.most and len(before) > consumer.most + 1:
+            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.most}"
             raise self._violation("DeliveriesBounded", consumer, text)
         if reply.recorded:
             return

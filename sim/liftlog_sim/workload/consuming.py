@@ -15,10 +15,12 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    ERR_EXISTS,
     ERR_NOT_FOUND,
     NAK,
     PROGRESS,
     TERM,
+    AlterConsumerRequest,
     ClientMessage,
     ConsumerConfig,
     ConsumersReply,
@@ -83,7 +85,7 @@ def config_of(target: Target, name: str) -> ConsumerConfig:
 class ConsumingClient:
     """One of them. What it knows of consumers is what it was told itself."""
 
-    __slots__ = ("_account", "_cluster", "_former", "_numbers", "_shared", "_turns", "kernel")
+    __slots__ = ("_account", "_cluster", "_former", "_known", "_numbers", "_shared", "_turns", "kernel")
 
     def __init__(self, shared: Clientele, number: int) -> None:
         self._shared = shared
@@ -93,6 +95,8 @@ class ConsumingClient:
         cluster = shared.cluster
         self._turns = cluster.chances.turns(f"consumer/{number}", cluster.knobs.consume_interval_us)
         self._numbers: dict[tuple[Target, str], int] = {}
+        self._known: dict[tuple[Target, str], ConsumerConfig] = {}
+        """What a consumer is taken to be configured with."""
         self._former: dict[tuple[Target, str], int] = {}
         """Of those that are no more."""
 
@@ -124,6 +128,8 @@ class ConsumingClient:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)
+        elif chance < 0.12:
+            self._alter(target, name, number, turn)
         else:
             self._pull(target, number, turn.name, turn.draws, 0)
 
@@ -179,6 +185,27 @@ class ConsumingClient:
                 truth.deleted(there)
 
         request = DeleteConsumerRequest(target.partition, name)
+        self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _alter(self, target: Target, name: str, number: int, turn: Turn) -> None:
+        """Have it wait otherwise for acks, and now and then pause for a while, or be again as it was made."""
+        draws = turn.draws.part("alter")
+        made = config_of(target, name)
+        until_ms = WALL_START_MS + self.kernel.now_us // MILLISECOND + draws.choice((0, 500, 1500))
+        other = msgspec.structs.replace(
+            made, ack_wait_ms=made.ack_wait_ms + 500, max_ack_pending=6, pause_until_ms=until_ms
+        )
+        known = self._known.get((target, name), made)
+        config = made if known != made else other
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, ConsumersReply) and reply.consumers:
+                self._account.count("consumers altered")
+                self._known[target, name] = reply.consumers[0].config
+            elif isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
+                self._known[target, name] = other if known == made else made
+
+        request = AlterConsumerRequest(target.partition, number, known, config)
         self.ask(turn.name, target, request, turn.draws, answered)
 
     def _inspect(self, target: Target, name: str, turn: Turn) -> None:
