@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.format import decode_values
-from liftlog.types import Batch, PartitionId
+from liftlog.types import Batch, PartitionId, StreamConfig
 from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
@@ -56,12 +57,15 @@ class Pauses:
         self._known: dict[PartitionId, tuple[int, int]] = {}
         """Of each partition: the command that has paused its stream last, and when it was first seen."""
 
-    def subscribed(self, state: PartitionState) -> bool:
-        """N1: whether NATS has had the subscription of this leader, since the last pause if there was one."""
+    def subscribed(self, state: PartitionState, config: StreamConfig) -> bool:
+        """N1, N10: whether NATS has had the subscriptions of this leader, since the last pause, or the last
+        time that the stream's subjects were altered, if there was one.
+        """
         since_us = 0
         if state.paused_at:
             at, since_us = self._known.get(state.id, (0, 0))
             if at != state.paused_at:
                 since_us = self._kernel.now_us
                 self._known[state.id] = state.paused_at, since_us
-        return self._bus.held(state.id, state.epoch, since_us)
+        subjects = listened_to(config, state.id.index)
+        return self._bus.held(state.id, state.epoch, subjects, since_us)
