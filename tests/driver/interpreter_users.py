@@ -254,7 +254,7 @@ class Expected:
             case Unsubscribe():
                 self._call("unsubscribe", effect.partition)
             case Drain():
-                self._call("drain", effect.partition)
+                self._call("drain", effect.partition, effect.number)
             case AckPublishes():
                 self._call("acknowledge", effect)
             case RefusePublishes():

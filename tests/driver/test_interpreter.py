@@ -190,7 +190,7 @@ def test_observers_see_a_step_before_anything_of_it_is_carried_out_or_leaves() -
         ("first", Durable(Ticket(1)), 1, 2),
         ("then", Durable(Ticket(1)), 1, 2),
     ]
-    assert node.calls[2:] == [("send", 2, heartbeat(1)), ("drain", PARTITION)]
+    assert node.calls[2:] == [("send", 2, heartbeat(1)), ("drain", PARTITION, 0)]
     assert interpreter.waiting == []
 
 

@@ -284,6 +284,9 @@ class Leader:
         """N1: NATS does not let us subscribe, or no longer. We try again, less and less often. Who may not
         listen on one of several subjects listens on none (N10).
         """
+        if self.listening.is_given_up(number):
+            self.drained(number)
+            return
         if not self.listening.has(number):
             return
         ctx = self.ctx

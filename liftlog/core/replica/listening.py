@@ -117,6 +117,10 @@ class Listening:
         """Whether it is one of them, given up or not."""
         return number in self._states
 
+    def is_given_up(self, number: int) -> bool:
+        """Whether we have asked for its end."""
+        return self._states.get(number) == GIVEN_UP
+
     def drained(self, number: int) -> bool:
         """Nothing more comes of this one. Whether it had been given up."""
         if self._states.get(number) != GIVEN_UP:

@@ -252,7 +252,7 @@ class BusConnection:
         self._cut_seen = False
         self._free_at_us = 0
         self._written_us = 0
-        """When the server reads the last UNSUB: it reads no SUB before it that was written behind it."""
+        """When the server reads the last line that is on its way; what is written behind it comes later."""
         kernel.after(bus.options.connect_us, self._connect)
 
     def detach(self) -> None:
@@ -305,6 +305,7 @@ class BusConnection:
         self._mine[request.partition, request.number] = subscription
         if not self._broken():
             read_us = max(self._kernel.now_us + self._bus.options.subscribe_us, self._written_us)
+            self._written_us = read_us
             self._kernel.at(read_us, self._at_server, subscription)
 
     def unsubscribe(self, partition: PartitionId) -> None:
@@ -321,7 +322,7 @@ class BusConnection:
         """The server stops sending when it has read the UNSUB; its answer comes behind what it had sent."""
         subscription = self._mine.get((partition, number))
         if subscription is not None and not self._broken():
-            self._written_us = self._kernel.now_us + self._bus.options.latency_us
+            self._written_us = max(self._kernel.now_us + self._bus.options.latency_us, self._written_us)
             self._kernel.at(self._written_us, self._drain_at_server, subscription)
 
     def is_last(self, subscription: _Subscription) -> bool:

@@ -66,6 +66,7 @@ _EMPHASIS = {
     "OutputsOnce": "stores",
     "ParcelWhole": "stores",
     "HoldsNoMore": "stores",
+    "OnlyItsSubjects": "stores",
     "SubjectAnswersTrue": "client",
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",

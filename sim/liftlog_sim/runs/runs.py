@@ -18,6 +18,7 @@ import msgspec
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.messages import ConsumersRequest, ElectLeaderRequest
 from liftlog.types import PartitionId
 from liftlog_sim.devices.copies import spans_of
