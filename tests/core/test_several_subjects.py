@@ -287,7 +287,7 @@ def test_N10_an_alteration_is_judged_beside_other_streams_when_it_is_applied() -
 
     bills = cluster.metadata.streams["bills"].config.subject
     refused = alter(bills)
-    assert refused.code == "invalid" and "of stream 'bills'" in refused.description
+    assert refused.code == "invalid" and "of stream 'bills'" in refused.detail
     assert alter("notes").code == ""
     late = cluster.apply(cluster.creation(StreamConfig("notes", "notes", 1, 1)))
     assert late.code == "invalid" and "of stream 'orders'" in late.detail
