@@ -165,6 +165,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     dedupe_ids_max: Number | UnsetType = UNSET
     messages_max: Number | UnsetType = UNSET
     max_messages_per_subject: Number | UnsetType = UNSET
+    allow_rollup: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:

@@ -311,7 +311,7 @@ class Leader:
         remembers = self.ids.on
         if remembers:
             received_ms = self.ids.stamp(received_ms)
-        wishes = None if plain else read(messages, self._name(), log.id.index, remembers)
+        wishes = None if plain else self._wishes(messages)
         if config is not None and config.read_only:
             self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config.name))
             ctx.mark("R19.read-only")
@@ -345,6 +345,10 @@ class Leader:
             self.ids.appended(received_ms)
         self.synced()
         return True
+
+    def _wishes(self, messages: list[Message]) -> list[Wishes] | None:
+        config, index = self.log.config, self.log.id.index
+        return read(messages, self._name(), index, self.ids.on, config is not None and config.rolls_up)
 
     def _sequence(
         self, base_offset: int, received_ms: int, messages: list[Message], wishes: list[Wishes] | None
@@ -486,7 +490,7 @@ class Leader:
         self.inflight_bytes -= known.size
         if known.late:
             self.ctx.mark("L9.late")
-            wishes = read(known.messages, self._name(), self.log.id.index, self.ids.on)
+            wishes = self._wishes(known.messages)
             text = f"the last message of its subject is not known yet: {known.late}; send it again"
             self._refuse(self.ctx.wall_ms, known.messages, wishes, ERR_NOT_READY, text)
             return False
