@@ -19,13 +19,11 @@ from operator import itemgetter
 from liftlog.messages import (
     ERR_ENVELOPE,
     ERR_ENVELOPE_DAMAGED,
-    ERR_HEADER,
     ERR_WRONG_STREAM,
 )
 from liftlog.options import headers
 from liftlog.options.envelope import ANY_OFFSET, COOKIE, Envelope, open_envelope
 from liftlog.options.wishes import ALL, LEADER, NO_WISHES, NONE, POLICY_NAMES, Refusal, Wishes
-from liftlog.subjects.grammar import publish_problem
 from liftlog.types import Message
 
 CORRELATION_BYTES_MAX = 1024
@@ -83,21 +81,10 @@ def wishes_of(
         if envelope is not None:
             block = _joined(message.headers, envelope.headers)
             known = headers.read_block(block or message.headers, stream, remembers, rolls_up)
-            return _literal(message, _of_envelope(message, envelope, block, known, stream, index))
+            return _of_envelope(message, envelope, block, known, stream, index)
     if not message.headers:
         return NO_WISHES
-    return _literal(message, headers.read_block(message.headers, stream, remembers, rolls_up))
-
-
-def _literal(message: Message, wishes: Wishes) -> Wishes:
-    """R23: a message that rolls up its subject has one, and not a pattern that others match."""
-    if not wishes.rolls_up or wishes.refusal is not None:
-        return wishes
-    problem = publish_problem(message.subject.decode("utf-8", "surrogateescape"))
-    if not problem:
-        return wishes
-    text = f"header Nats-Rollup: the message's subject cannot be rolled up: {problem}"
-    return wishes._replace(refusal=Refusal(ERR_HEADER, text))
+    return headers.read_block(message.headers, stream, remembers, rolls_up)
 
 
 def counted_bytes(message: Message) -> int:

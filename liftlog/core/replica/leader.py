@@ -21,6 +21,7 @@ from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.rolling import of_one_subject
 from liftlog.core.replica.sequencer import sequence
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
@@ -348,7 +349,8 @@ class Leader:
 
     def _wishes(self, messages: list[Message]) -> list[Wishes] | None:
         config, index = self.log.config, self.log.id.index
-        return read(messages, self._name(), index, self.ids.on, config is not None and config.rolls_up)
+        rolls_up = config is not None and config.rolls_up
+        return of_one_subject(messages, read(messages, self._name(), index, self.ids.on, rolls_up))
 
     def _sequence(
         self, base_offset: int, received_ms: int, messages: list[Message], wishes: list[Wishes] | None

@@ -1,7 +1,7 @@
 """The journal does not grow for ever: what it says is said again, in short, and it begins there (R21).
 
     restate    a leader with a long journal writes all that is gone again, as runs, and where each consumer
-               stands (K2), some at each tick, and behind that how far roll-ups were acted on (R23), and one entry
+               stands (K2), some at each tick, behind that how far roll-ups were acted on (R23), and one entry
                that says where this began
     begin      when that one is committed, the start of the journal moves to where the restatement began (C3)
 

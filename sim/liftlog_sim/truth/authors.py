@@ -402,7 +402,10 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
-                for name in ("paused", "dedupe_window_ms", "dedupe_ids_max", "max_messages_per_subject"):
+                for name in (
+                    *("paused", "dedupe_window_ms", "dedupe_ids_max"),
+                    *("max_messages_per_subject", "allow_rollup"),
+                ):
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index
             if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):

@@ -72,6 +72,7 @@
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
+    RollUpHolds          once all is healed, nothing is left that lies before a roll-up of it (R23)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -112,6 +113,7 @@ STEP_INVARIANTS = (
     "NothingElseGone",
     "PurgeTakesAll",
     "LimitHolds",
+    "RollUpHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -166,7 +168,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
 )

@@ -49,6 +49,8 @@ BESIDE_SHARE = 0.15
 """How often somebody asks for a stream on the subject of a partition instead."""
 LIMIT_SHARE = 0.3
 """How often it is the limit by subject that is altered, of a stream that has one (R22)."""
+ROLL_UP_SHARE = 0.2
+"""And how often whether messages may roll up others, of a stream of which they may (R23)."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -88,6 +90,9 @@ class Alterer:
         elif target.config.keeps_of_subject and draws.part("limit").random() < LIMIT_SHARE:
             keeps = StreamChanges(max_messages_per_subject=draws.part("keeps").choice((0, 1, 2, 3, 8)))
             self._ask(turn.name, stream, draws, keeps)
+        elif target.config.rolls_up and draws.part("roll-up").random() < ROLL_UP_SHARE:
+            allows = StreamChanges(allow_rollup=draws.part("allows").random() < 0.7)
+            self._ask(turn.name, stream, draws, allows)
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from liftlog_spec.lang import *
 
 
-class RollUps(Model):
+class RollUpMessages(Model):
     """One partition with its two logs, and who leads it."""
 
     variant = Setting(
@@ -89,7 +89,8 @@ class RollUps(Model):
             return hw
         last = journal[size(journal) - 1]
         there = And(last.through > 0, last.through <= size(data))
-        known = there if s.variant == "said-of-others" else And(there, data[last.through - 1].epoch == last.of)
+        ours = data[last.through - 1].epoch == last.of
+        known = there if s.variant == "said-of-others" else And(there, ours)
         return If(And(size(journal) > 0, known), last.through, 0)
 
     def through(s):
