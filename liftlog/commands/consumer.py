@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
@@ -22,7 +23,10 @@ from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
+    FILTERS_MAX,
     ConsumerConfig,
     ConsumerInfo,
 )
@@ -41,7 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--deliver",
         default=DELIVER_ALL,
         metavar="WHERE",
-        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, {DELIVER_LAST!r}, or an offset",
+        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, {DELIVER_LAST!r}, "
+        f"{DELIVER_LASTS!r}, an offset, or a time such as 2026-05-01T12:00:00Z",
     )
     add.add_argument(
         "--ack-wait",
@@ -72,7 +77,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="so many messages may wait for their ack (default 1000)",
     )
     add.add_argument(
-        "--filter", default="", metavar="PATTERN", help="only messages whose subjects match (default: all)"
+        "--filter",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help=f"only messages whose subjects match; up to {FILTERS_MAX} times (default: all)",
+    )
+    add.add_argument(
+        "--note",
+        action="append",
+        type=_note,
+        default=[],
+        metavar="NAME=VALUE",
+        help="something for yourself, which is told with the consumer",
     )
     _finish(add, _add)
     ls = actions.add_parser("ls", help="the consumers of a partition")
@@ -97,6 +114,14 @@ def _durations(text: str) -> tuple[int, ...]:
     return tuple(duration_ms(each) for each in text.split(","))
 
 
+def _note(text: str) -> tuple[str, str]:
+    """A name and a value."""
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is no note: say NAME=VALUE")
+    return name, value
+
+
 def _name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stream", metavar="STREAM")
     parser.add_argument("name", metavar="NAME")
@@ -109,21 +134,36 @@ def _finish(parser: argparse.ArgumentParser, work: object) -> None:
 
 
 def _config(args: argparse.Namespace) -> ConsumerConfig:
-    where, offset = args.deliver, 0
-    if where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST):
-        if not where.isdecimal():
-            text = f"say {DELIVER_ALL}, {DELIVER_NEW}, {DELIVER_LAST} or an offset"
-            raise LiftlogError(f"--deliver {where}: {text}")
+    where, offset, timestamp_ms = args.deliver, 0, 0
+    if where.isdecimal():
         where, offset = DELIVER_FROM, int(where)
+    elif where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS):
+        where, timestamp_ms = DELIVER_TIME, _moment(where)
     return ConsumerConfig(
         ack_wait_ms=args.ack_wait,
         max_deliver=args.max_deliver,
         max_ack_pending=args.max_ack_pending,
         deliver=where,
         offset=offset,
-        filter=args.filter,
+        filter=args.filter[0] if args.filter else "",
         backoff_ms=args.backoff,
+        filters=tuple(args.filter[1:]),
+        notes=tuple(args.note),
+        timestamp_ms=timestamp_ms,
     )
+
+
+def _moment(text: str) -> int:
+    """An instant, in milliseconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        words = ", ".join((DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS))
+        say = f"say {words}, an offset, or a time such as 2026-05-01T12:00:00Z"
+        raise LiftlogError(f"--deliver {text}: {say}") from None
+    if moment.tzinfo is None:
+        raise LiftlogError(f"--deliver {text}: say of which zone that is, such as {text}Z")
+    return max(0, round(moment.timestamp() * 1000))
 
 
 def _plain(info: ConsumerInfo) -> dict[str, object]:

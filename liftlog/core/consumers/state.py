@@ -24,16 +24,19 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     is_consumers,
 )
-from liftlog.messages import ConsumerConfig, Counted, offsets_of
-from liftlog.types import EpochStart
+from liftlog.messages import ConsumerConfig, Counted, Named, offsets_of
+from liftlog.offsets import OffsetSet
+from liftlog.types import EpochStart, OffsetRange
 
-Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...]], ...]
+Snapshot = tuple[
+    tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...], tuple[OffsetRange, ...]], ...
+]
 
 
 class Consumer:
     """One of them. `number`: see `entries.py`."""
 
-    __slots__ = ("config", "line", "name", "number", "pending", "position")
+    __slots__ = ("config", "lasts", "line", "name", "number", "pending", "position", "since")
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -41,12 +44,21 @@ class Consumer:
         self.config: ConsumerConfig = created.config
         self.position = created.start
         self.pending: dict[int, int] = {}
+        self.since = created.since
+        """Below, it is given of what was not delivered yet `lasts` alone."""
+        self.lasts = _set_of(created.lasts)
         self.line: list[EpochStart] = list(created.line)
         """By which epochs the data were written that were delivered; the newest ones."""
 
     @property
     def floor(self) -> int:
         return min(self.pending, default=self.position)
+
+    def next_wanted(self, offset: int) -> int:
+        """The least one, from this on, that it may be given: what its filters say of that is not known."""
+        if offset >= self.since:
+            return offset
+        return next((run.start for run in self.lasts.runs(offset, self.since)), self.since)
 
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
@@ -58,6 +70,7 @@ class Consumer:
                 self.line.append(EpochStart(epoch, start))
         del self.line[:-LINE_MAX]
         self.position = max(self.position, entry.end)
+        self.lasts.forget_below(min(self.position, self.since))
 
     def done(self, entry: Done) -> None:
         for offset in offsets_of(entry.runs):
@@ -69,12 +82,15 @@ class Consumer:
         for offset in [offset for offset in self.pending if offset >= to]:
             del self.pending[offset]
         self.line = [entry for entry in self.line if entry.start < to]
+        self.since = min(self.since, to)
 
     def say_again(self) -> SaidAgain:
         """All of it, for who knows nothing of it."""
         pending = counted_runs(sorted(self.pending.items()))
         line = list(self.line)
-        return SaidAgain(self.number, self.name, self.config, self.position, line, pending)
+        lasts = [(start, end - start) for start, end in self.lasts.runs(self.position, self.since)]
+        where = self.position, line, pending, lasts, self.since
+        return SaidAgain(self.number, self.name, self.config, *where)
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
         """K5: where the data are not those that were delivered: the first offset below the position whose
@@ -154,17 +170,30 @@ class Consumers:
     def snapshot(self) -> Snapshot:
         """All that is known, to be compared."""
         return tuple(
-            (one.number, one.name, one.position, tuple(sorted(one.pending.items())), tuple(one.line))
+            (
+                *(one.number, one.name, one.position),
+                *(tuple(sorted(one.pending.items())), tuple(one.line)),
+                tuple(one.lasts.runs(one.position, one.since)),
+            )
             for _, one in sorted(self.by_number.items())
         )
 
 
 def _known_by(entry: SaidAgain) -> Consumer:
     """The consumer of whom that is all that is known."""
-    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, entry.position, entry.line))
+    where = entry.position, entry.line, entry.lasts, entry.since
+    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, *where))
     for offset, length, count in entry.pending:
         consumer.pending.update(dict.fromkeys(range(offset, offset + length), count))
     return consumer
+
+
+def _set_of(runs: Iterable[Named]) -> OffsetSet:
+    """The offsets that these runs name."""
+    found = OffsetSet()
+    for start, length in runs:
+        found.add(start, start + length)
+    return found
 
 
 def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:

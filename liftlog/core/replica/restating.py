@@ -128,6 +128,8 @@ class Restating:
             self._ctx.mark("K2.said-again")
             if mutants.said_again_without_pending:
                 one.pending.clear()
+            if mutants.lasts_not_said_again:
+                one.lasts.clear()
         return [encode_entry(one) for one in said]
 
     def _write(self, pages: Iterator[list[bytes]]) -> bool:

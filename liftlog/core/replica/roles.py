@@ -26,6 +26,7 @@ from liftlog.messages import (
     PurgeSubjectsRequest,
     SubjectsFolded,
     SubjectsTold,
+    TimeFound,
 )
 from liftlog.types import ClientRef
 
@@ -67,13 +68,18 @@ class LeaderRoles(NamedTuple):
             self.serving.leo_moved()
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
-        """Of a journal: whether storage's answer was for a purge by subjects, their limit, or roll-ups."""
-        for asker in (self.subject_purges, self.limits, self.roll_ups):
+        """Of a journal: whether storage's answer was for one of those who ask about subjects here."""
+        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
                 return True
         return False
+
+    def time_found(self, event: TimeFound) -> bool:
+        """Of a journal: whether storage's answer was for a consumer that is being made."""
+        asks = self.consumers is not None and event.request == self.consumers.asked
+        return asks and self.consumers is not None and not self.consumers.told(event)
 
     def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
         """K1-K7: of a journal: somebody asks about a consumer."""
@@ -124,6 +130,8 @@ def hear_folded(
         journal.limits.folded(event)
     if journal is not None and journal.roll_ups is not None:
         journal.roll_ups.folded(event)
+    if journal is not None and journal.consumers is not None:
+        journal.consumers.index_folded(event)
 
 
 def leader_roles(
