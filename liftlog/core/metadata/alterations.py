@@ -19,7 +19,7 @@ from liftlog.types import PartitionId, StreamConfig
 
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
-    *("max_messages_per_subject", "more_subjects"),
+    *("max_messages_per_subject", "more_subjects", "allow_rollup"),
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -94,7 +94,7 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is UNSET:
-        return "false" if name == "paused" else "none"
+        return "false" if name in ("paused", "allow_rollup") else "none"
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
