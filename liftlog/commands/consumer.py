@@ -1,4 +1,4 @@
-"""`liftlog consumer`: durable consumers of a stream's partitions, which have their messages acked (K1-K7)."""
+"""`liftlog consumer`: durable consumers of a stream's partitions, which have their messages acked (K1-K8)."""
 
 from __future__ import annotations
 
@@ -174,11 +174,12 @@ def _show(args: argparse.Namespace, infos: list[ConsumerInfo], whole: object) ->
     if args.json:
         print_json(whole)
         return
-    heads = ["NAME", "NUMBER", "FLOOR", "POSITION", "ACK PENDING", "TO COME", "ACK WAIT MS", "MAX DELIVER"]
+    heads = ["NAME", "NUMBER", "FLOOR", "POSITION", "SEQUENCE", "ACK PENDING", "AGAIN", "TO COME"]
+    heads += ["ACK WAIT MS", "MAX DELIVER"]
     rows: list[list[object]] = []
     for one in infos:
         config = one.config
-        places = one.name, one.number, one.floor, one.position, one.ack_pending
+        places = one.name, one.number, one.floor, one.position, one.sequence, one.ack_pending, one.redelivered
         to_come = one.num_pending if one.num_pending >= 0 else "-"
         rows.append([*places, to_come, config.ack_wait_ms, config.max_deliver or "-"])
     print_table(rows, heads)

@@ -1,4 +1,4 @@
-"""Requests about durable consumers of a partition, and their answers (K1-K7). Its leader answers them.
+"""Requests about durable consumers of a partition, and their answers (K1-K8). Its leader answers them.
 
 A consumer is known by its name until it is deleted, and by its number for ever: what names another number
 than that of the consumer which is there changes nothing.
@@ -120,6 +120,16 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ack_pending: int
     num_pending: int
     """Committed messages that were not delivered yet; -1 with a filter: they are not counted."""
+    sequence: int = 0
+    """K8: so many deliveries there were, of any message."""
+    floor_sequence: int = 0
+    """So many of these nobody waits for: of what is pending one for each is left out. Where acks come in
+    order that is the number of the last delivery below the floor.
+    """
+    redelivered: int = 0
+    """Of those that are pending, so many were delivered more than once."""
+    pulls: int = 0
+    """So many wait for messages."""
 
 
 class CreateConsumerRequest(Struct):
@@ -169,6 +179,7 @@ class PullReply(Struct):
 
     `recorded`: where the entry of the journal ends that says so; 0: it left before that was committed, which
     it may once, by the leader of the epoch that wrote the messages. Without runs nothing came in time.
+    `sequence`: the number of the first delivery in `runs`; the others follow (K8).
     """
 
     partition: PartitionId
@@ -177,6 +188,7 @@ class PullReply(Struct):
     recorded: int = 0
     runs: list[Counted] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
+    sequence: int = 0
 
 
 class SettleRequest(Struct):

@@ -74,7 +74,9 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
-    st.builds(SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED),
+    st.builds(
+        SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED, OFFSETS
+    ),
 )
 
 
@@ -888,3 +890,27 @@ def test_k7_a_leader_that_has_yet_to_fold_what_is_committed_delivers_nothing() -
     journal.removed.folded += 1
     assert world.run_until(lambda: waits in world.replies)
     assert given_to(world.replies[waits]) == {0: (b"0", 1)}
+
+
+def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None:
+    world, partition = ready(5)
+    number = made(world, partition)
+    first, second = pull(world, partition, number, 2), pull(world, partition, number, 2)
+    assert (first.sequence, second.sequence) == (1, 3)
+    settle(world, partition, number, "nak", 0, 3)
+    again = pull(world, partition, number, 2)
+    assert (again.runs, again.sequence) == ([(0, 1, 2), (3, 1, 2)], 5)
+    told = info(world, partition)
+    assert (told.sequence, told.floor_sequence, told.redelivered, told.pulls) == (6, 2, 2, 0)
+    settle(world, partition, number, "ack", 0, 1, 3)
+    told = info(world, partition)
+    assert (told.sequence, told.floor_sequence, told.redelivered) == (6, 5, 0)
+    world.kill(world.leader(partition))
+    assert world.run_until(lambda: bool(world.leader(partition)))
+    assert pull(world, partition, number).sequence == 7
+    assert info(world, partition).sequence == 7
+
+
+def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
+    data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)

@@ -1,4 +1,4 @@
-"""What a partition's journal says of its consumers (K1-K7): one entry, one of these, in MessagePack behind a
+"""What a partition's journal says of its consumers (K1-K8): one entry, one of these, in MessagePack behind a
 kind byte of its own; the other kinds stand in `liftlog/core/replica/entries.py`.
 
 A consumer's *number* is where the entry ends that has made it: no other one ever has it. What was delivered
@@ -93,6 +93,8 @@ class SaidAgain(Struct):
     lasts: list[Named] = field(default_factory=list)
     """What it is still to be given below `since`."""
     since: Number = 0
+    sequence: Number = 0
+    """So many deliveries there were."""
 
 
 ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain

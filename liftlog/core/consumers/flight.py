@@ -44,6 +44,7 @@ class Flight:
         "lapsed",
         "pulls",
         "reading",
+        "sequence",
         "settling",
         "start",
         "written",
@@ -55,6 +56,8 @@ class Flight:
         self.ahead = self.written = consumer.position
         """The position, and the one when all that is written is folded: behind that, of what the leader has
         seen, none of its filters matches anything."""
+        self.sequence = consumer.sequence
+        """So many deliveries there are when all that is written is folded (K8)."""
         self.filters = [pattern_tokens(pattern) for pattern in patterns]
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
@@ -89,12 +92,17 @@ class Flight:
             self.deadlines.pop(offset, None)
             self.lapsed.pop(offset, None)
 
-    def delivers(self, counts: Iterable[tuple[int, int]], recorded: int, lapse: Lapse) -> None:
-        """An entry that ends at `recorded` says that these (offset, count) were delivered."""
+    def delivers(self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse) -> int:
+        """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
+        first of these deliveries (K8).
+        """
+        first = self.sequence + 1
+        self.sequence += len(counts)
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
             self.set_deadline(offset, lapse(count))
+        return first
 
     def advance(self, end: int) -> None:
         """All below was delivered, by what is written."""

@@ -34,6 +34,7 @@ from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
+from liftlog.core.replica.telling import info_of, is_gone
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
@@ -277,28 +278,9 @@ class ConsumersLead:
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
         flight = self._agenda.flights.get(consumer.number)
-        ahead = flight.ahead if flight is not None else consumer.position
-        pending = flight.pending() if flight is not None else sorted(consumer.pending)
-        kept = self._ctx.mutants.gone_kept_pending
-        waiting = [offset for offset in pending if kept or not self._is_gone(offset)]
-        begin, end = max(ahead, self._data.log_start), self._data.hw
-        hidden = self._removed.hidden(self._data.history).runs(begin, end)
-        gone = sum(stop - start for start, stop in hidden)
-        uncounted = bool(consumer.config.patterns) or ahead < consumer.since
-        return ConsumerInfo(
-            name=consumer.name,
-            number=consumer.number,
-            config=consumer.config,
-            position=ahead,
-            floor=waiting[0] if waiting else ahead,
-            ack_pending=len(waiting),
-            num_pending=-1 if uncounted else max(0, end - begin) - gone,
-        )
-
-    def _is_gone(self, offset: int) -> bool:
-        """K7: whether nobody gets it any more."""
-        named = offset, self._data.history.epoch_before(offset + 1)
-        return offset < self._data.log_start or named in self._removed
+        if flight is None:
+            flight = Flight(consumer, self._lapse(consumer), consumer.config.patterns)
+        return info_of(consumer, flight, self._data, self._removed)
 
     # -- acks (K3) ----------------------------------------------------------------------------------
 
@@ -445,7 +427,7 @@ class ConsumersLead:
         limit = flight.consumer.config.max_deliver
         given_up, gone = [], []
         for offset in flight.lapse(self._ctx.ticks):
-            if self._is_gone(offset):
+            if is_gone(offset, self._data, self._removed):
                 gone.append(offset)
             elif limit and flight.count(offset) >= limit:
                 given_up.append(offset)
@@ -492,17 +474,26 @@ class ConsumersLead:
         end = flight.ahead if again else end
         line = self._line(flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
-        flight.delivers(counts, recorded, self._lapse(flight.consumer))
+        first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)
         if not counts:
             return
         pull = flight.pulls.popleft()
         own = counts[0][0] >= self._office.epoch_start
-        reply = PullReply(self._data.id, number, self._leading.epoch, recorded, runs, frames)
-        if not again and self._ctx.decides(("K4.own", own)):
+        first = flight.consumer.sequence + 1 if self._ctx.mutants.numbered_by_folded else first
+        at_once = not again and self._ctx.decides(("K4.own", own))
+        reply = PullReply(
+            partition=self._data.id,
+            consumer=number,
+            epoch=self._leading.epoch,
+            recorded=0 if at_once else recorded,
+            runs=runs,
+            batches=frames,
+            sequence=first,
+        )
+        if at_once:
             self._ctx.mark("K4.unrecorded")
-            reply = PullReply(reply.partition, number, reply.epoch, 0, runs, frames)
             self.reply(pull.client, reply)
             return
         self._ctx.mark("K4.again" if again else "K4.recorded")
@@ -591,7 +582,7 @@ class ConsumersLead:
         if not moved or self._ctx.mutants.gone_kept_pending:
             return
         for number, flight in self._agenda.flights.items():
-            gone = [offset for offset in flight.pending() if self._is_gone(offset)]
+            gone = [offset for offset in flight.pending() if is_gone(offset, self._data, self._removed)]
             if gone and number not in self._making.dropping:
                 self._ctx.mark("K7.written-off")
                 self._done(flight, gone, GONE)

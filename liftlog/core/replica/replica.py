@@ -585,7 +585,7 @@ class Replica(LogView):
 
     @entry
     def write(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
-        """R21, K1-K7: this leader answers by the journal, and writes into it."""
+        """R21, K1-K8: this leader answers by the journal, and writes into it."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
             if isinstance(request, Deleting):

@@ -82,7 +82,7 @@ class LeaderRoles(NamedTuple):
         return asks and self.consumers is not None and not self.consumers.told(event)
 
     def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
-        """K1-K7: of a journal: somebody asks about a consumer."""
+        """K1-K8: of a journal: somebody asks about a consumer."""
         if self.consumers is not None:
             self.consumers.ask(client, request)
 

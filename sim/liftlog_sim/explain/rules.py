@@ -69,6 +69,7 @@ RULES: dict[str, tuple[str, str]] = {
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),
     "PendingExact": ("K7", "a leader writes it off with an entry"),
+    "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",
@@ -145,6 +146,7 @@ RULES: dict[str, tuple[str, str]] = {
     "CommandAsMeant": ("M3", "A client's command is proposed while its client waits, and no longer;"),
     "OnlyAsAltered": ("R19", "a configuration changes by one command of the group"),
     "PausedTakesNothing": ("N1", "A leader of a *paused* stream ends its subscription"),
+    "OnlyItsSubjects": ("N10", "A stream of one partition can listen on several subjects"),
     "HoldsNoMore": ("C6", "A partition of a stream with `messages_max` holds at most so many"),
     "ReadOnlyRefused": ("R19", "A leader takes no message of a read-only stream"),
     "ElectionSafety": ("M1", "votes and terms synced before they are answered"),

@@ -21,6 +21,7 @@
     OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
+    DeliveriesNumbered   a delivery has the number that its record gives it (K8)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -71,6 +72,7 @@
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
     RollUpHolds          once all is healed, nothing is left that lies before a roll-up of it (R23)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
@@ -120,6 +122,7 @@ STEP_INVARIANTS = (
     "NoneSkipped",
     "OfThisIncarnation",
     "PendingExact",
+    "DeliveriesNumbered",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -152,6 +155,7 @@ STEP_INVARIANTS = (
     "LevelForAll",
     "TimePasses",
     "PausedTakesNothing",
+    "OnlyItsSubjects",
     "HoldsNoMore",
     "ReadOnlyRefused",
     "ElectionSafety",
@@ -169,8 +173,9 @@ STEP_INVARIANTS = (
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
-    *("NoneSkipped", "OfThisIncarnation", "PendingExact"),
+    *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
+    "OnlyItsSubjects",
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""
 COMPACTION_INVARIANTS = (
