@@ -137,6 +137,7 @@ from liftlog.messages.consumers import (
 )
 from liftlog.messages.effects import (
     BEYOND_NEWEST,
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     STORAGE_JOBS,
@@ -302,6 +303,7 @@ __all__ = [
     "FETCH_UNKNOWN",
     "FILTERS_MAX",
     "LAST_OF_SUBJECT",
+    "MATCHES_FROM",
     "MATCHING_RUNS",
     "MATCHING_SUBJECTS",
     "NAK",

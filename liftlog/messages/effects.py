@@ -278,7 +278,8 @@ class AskSubjects(StorageJob):
     on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
     the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
     which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
-    all such ones below `offset` are gone.
+    all such ones below `offset` are gone. And one about all that the index has: `MATCHES_FROM`: how many from
+    `offset` on match one of `patterns`, of which no two match the same.
     """
 
     log: PartitionId
@@ -291,8 +292,10 @@ class AskSubjects(StorageJob):
     until: int = 0
     gone: OffsetSet | None = None
     keep: int = 0
+    patterns: tuple[str, ...] = ()
 
 
+MATCHES_FROM = "matches"
 MATCHING_RUNS = "runs"
 NEWEST_MATCHES = "newest"
 BEYOND_NEWEST = "beyond"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from liftlog.messages import (
     BEYOND_NEWEST,
     LAST_OF_SUBJECT,
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     NEXT_MATCH,
@@ -316,6 +317,9 @@ class SubjectIndexes:
                 return answer._replace(place=until)
         elif job.what in (MATCHING_RUNS, BEYOND_NEWEST):
             return _runs(index, job, answer)
+        elif job.what == MATCHES_FROM:
+            counts = [index.count_from(pattern, job.offset) for pattern in job.patterns]
+            return answer._replace(messages=sum(counts))
         elif job.what == NEWEST_MATCHES:
             return _newest(index, job, answer)
         else:

@@ -65,7 +65,12 @@ class LeaderRoles(NamedTuple):
             self.serving.leo_moved()
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
-        """Of a journal: whether storage's answer was for a purge by subjects, or for their limit."""
+        """Of a journal: whether storage's answer was for a purge by subjects, their limit, or consumers."""
+        if self.consumers is not None and event.request == self.consumers.counting.asked:
+            self.consumers.counting.told(event)
+            if isinstance(event, SubjectsTold):
+                self.consumers.work()
+            return True
         for asker in (self.subject_purges, self.limits):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
@@ -117,6 +122,8 @@ def hear_folded(
         journal.subject_purges.folded(event)
     if journal is not None and journal.limits is not None:
         journal.limits.folded(event)
+    if journal is not None and journal.consumers is not None:
+        journal.consumers.counting.folded(event)
 
 
 def leader_roles(
