@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET
 
@@ -39,7 +40,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     create = actions.add_parser("create", help="attach a named, replicated log to a NATS subject")
     create.add_argument("name", metavar="NAME")
     create.add_argument("subject", metavar="SUBJECT", nargs="?", default="", help="wildcards allowed")
-    create.add_argument("--subject", dest="subject_option", metavar="SUBJECT", help="the same, as an option")
+    create.add_argument(
+        "--subject",
+        dest="subject_options",
+        metavar="SUBJECT",
+        action="append",
+        default=[],
+        help="the same, as an option; given again, the stream listens on several, with one partition",
+    )
     create.add_argument(
         "--replicas",
         type=positive_count,
@@ -156,6 +164,7 @@ LOG_OPTIONS = (
     "messages_max",
     "removal",
     "max_messages_per_subject",
+    "allow_rollup",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -187,6 +196,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
     _add_messages_max(create)
     _add_subject_limit(create)
+    create.add_argument(
+        "--allow-rollup",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
+    )
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -272,6 +288,13 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
     _add_messages_max(alter, "; 0 = any number")
     _add_subject_limit(alter, "; 0 = all of them")
+    alter.add_argument(
+        "--allow-rollup",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal, or no "
+        "longer",
+    )
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
@@ -299,7 +322,14 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
-    alter.set_defaults(paused=UNSET)
+    alter.add_argument(
+        "--subjects",
+        nargs="+",
+        action=_Subjects,
+        metavar="SUBJECT",
+        help="listen on these from now on, and on no others; of a stream of one partition",
+    )
+    alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -311,6 +341,15 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
+
+
+class _Subjects(argparse.Action):
+    """The first of several subjects, and the others."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
@@ -325,13 +364,12 @@ GIVEN_UP = (
 
 
 async def _create(args: argparse.Namespace) -> int:
-    if args.subject and args.subject_option not in (None, args.subject):
-        raise LiftlogError(
-            f"a stream listens on one subject: give {args.subject!r} or --subject {args.subject_option!r}"
-        )
+    given = filter(None, (args.subject, *args.subject_options))
+    subject, *more = dict.fromkeys(given) or (args.name,)
     config = StreamConfig(
         name=args.name,
-        subject=args.subject_option or args.subject or args.name,
+        subject=subject,
+        more_subjects=tuple(more) or UNSET,
         partitions=args.partitions,
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
@@ -351,9 +389,15 @@ async def _create(args: argparse.Namespace) -> int:
     if args.json:
         print_json(to_plain(info))
     else:
-        print(f"created stream '{args.name}' on subject '{config.subject}'")
+        print(f"created stream '{args.name}' on {_on(config)}")
         _print_partitions(info)
     return 0
+
+
+def _on(config: StreamConfig) -> str:
+    """What a stream listens on."""
+    subjects = ", ".join(f"'{subject}'" for subject in config.subjects)
+    return f"subjects {subjects}" if len(config.subjects) > 1 else f"subject {subjects}"
 
 
 async def _exists(client: Client, wanted: StreamConfig) -> str:
@@ -411,7 +455,7 @@ async def _list(args: argparse.Namespace) -> int:
         rows: list[list[object]] = [
             [
                 stream.config.name,
-                stream.config.subject,
+                " ".join(stream.config.subjects),
                 stream.config.partitions,
                 stream.config.replication_factor,
                 " ".join(str(partition.leader or "-") for partition in stream.partitions),
@@ -431,7 +475,7 @@ async def _info(args: argparse.Namespace) -> int:
         print_json({**to_plain(info), **age})
     else:
         config = info.config
-        print(f"stream '{config.name}' (id {info.id}) on subject '{config.subject}'")
+        print(f"stream '{config.name}' (id {info.id}) on {_on(config)}")
         print(
             f"replicas {config.replication_factor}, "
             f"of which {config.min_insync_replicas} must be in sync; "

@@ -33,7 +33,9 @@ DELIVER_ALL = "all"
 DELIVER_NEW = "new"
 DELIVER_FROM = "offset"
 DELIVER_LAST = "last"
-DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST)
+DELIVER_TIME = "time"
+DELIVER_LASTS = "last-per-subject"
+DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST, DELIVER_TIME, DELIVER_LASTS)
 ACK = "ack"
 TERM = "term"
 NAK = "nak"
@@ -78,8 +80,10 @@ class ConsumerConfig(
     max_ack_pending: Annotated[int, Meta(ge=1, le=PENDING_MAX)] = 1000
     """So many messages may wait for an ack; until then nothing new is delivered."""
     deliver: Word = DELIVER_ALL
-    """Where it begins: at the log start, at what is committed next, at `offset`, or at the last message that
-    is committed and not deleted (as "new" if there is none).
+    """Where it begins: at the log start, at what is committed next, at `offset`, at the last message that is
+    committed and not deleted (as "new" if there is none), at the first message that has come at
+    `timestamp_ms` or later, or with the last message of each subject, as of when it is made, and then all
+    that is new.
     """
     offset: Number = 0
     filter: Line = ""
@@ -90,6 +94,8 @@ class ConsumerConfig(
     """More patterns, beside `filter`; no subject is matched by two."""
     notes: tuple[tuple[Line, str], ...] = ()
     """What its owner keeps here, as (name, value); liftlog makes nothing of it. 8 KiB in all."""
+    timestamp_ms: Number = 0
+    """Since 1970."""
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -274,12 +274,14 @@ class AskSubjects(StorageJob):
     has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
     `gone`: offsets that are to be in no answer (R21).
 
-    A leader asks three questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
+    A leader asks four questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
     on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
     the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
     which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
-    all such ones below `offset` are gone. And one about all that the index has: `MATCHES_FROM`: how many from
-    `offset` on match one of `patterns`, of which no two match the same.
+    all such ones below `offset` are gone. And two about all that the index has. `LAST_OF_EACH`: the last one
+    of each subject that one of the `patterns` matches, at `offset` and above; `messages`: how many, about
+    `limit` + 1 if there are more. `MATCHES_FROM`: how many from `offset` on match one of the `patterns`, of
+    which no two match the same.
     """
 
     log: PartitionId
@@ -299,6 +301,7 @@ MATCHES_FROM = "matches"
 MATCHING_RUNS = "runs"
 NEWEST_MATCHES = "newest"
 BEYOND_NEWEST = "beyond"
+LAST_OF_EACH = "lasts"
 
 
 class AskLasts(StorageJob):
@@ -343,8 +346,9 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
 
 
 class Subscribe(Effect):
-    """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it, or
-    `SubscriptionRefused` (N1).
+    """Subscribe at NATS -> `Subscribed(partition, epoch, number)` once the server confirmed it, or
+    `SubscriptionRefused` (N1). A partition has one for each of its subjects: they differ in their numbers
+    (N10). The first of an epoch ends those of earlier ones.
     """
 
     partition: PartitionId
@@ -353,19 +357,21 @@ class Subscribe(Effect):
     max_payload_bytes: int
     ack_reply: bool
     stream: str = ""
+    number: int = 0
 
 
 class Unsubscribe(Effect):
-    """Unsubscribe and drop what is buffered for this partition, unanswered (N2, N3)."""
+    """Unsubscribe from all subjects and drop what is buffered for this partition, unanswered (N2, N3)."""
 
     partition: PartitionId
 
 
 class Drain(Effect):
-    """Unsubscribe, but go on delivering what NATS has sent already -> `Drained(partition, epoch)` after it
-    (N3). Nothing follows if the connection is lost meanwhile: `BusDown` tells."""
+    """End one subscription, but go on delivering what NATS has sent already -> `Drained(partition, epoch,
+    number)` after it (N3). Nothing follows if the connection is lost meanwhile: `BusDown` tells."""
 
     partition: PartitionId
+    number: int = 0
 
 
 class EnvelopeAnswer(NamedTuple):

@@ -14,6 +14,7 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     encode_entry,
 )
 from liftlog.format import encode_values
@@ -320,10 +321,43 @@ def test_who_begins_with_what_is_new_is_not_given_what_was_acknowledged_before()
     """K5."""
     world = Told()
     number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
-    world.truth.begun_after(number, number, 3)  # It was written before somebody asked for it.
-    world.truth.begun_after(number, 0, 1)
+    world.truth.begun_after(number, number, 3, 0)  # It was written before somebody asked for it.
+    world.truth.begun_after(number, 0, 1, 0)
     with violated("NoneSkipped"):
-        world.truth.begun_after(number, 0, 2)
+        world.truth.begun_after(number, 0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "since"), [([(1, 1)], 3), ([(1, 2)], 3), ([], 3), ([(2, 1)], 2), ([(2, 1)], 4)]
+)
+def test_who_begins_with_other_messages_than_the_last_of_each_subject_is_found(
+    lasts: list[tuple[int, int]], since: int
+) -> None:
+    """K1."""
+    config = ConsumerConfig(deliver="last-per-subject")
+    world = Told()
+    number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
+    world.truth.begun_after(number, 0, 3, 0)
+    for acked, told in ((4, 0), (3, 1)):
+        with violated("NoneSkipped"):
+            world.truth.begun_after(number, 0, acked, told)
+    world = Told()
+    world.wrote(Created("work", config, 2, [], lasts, since, 0))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_what_a_consumer_begins_with_is_to_be_said_again_with_it() -> None:
+    """K2."""
+    config = ConsumerConfig(deliver="last-per-subject")
+    for lasts in ([(2, 1)], []):
+        world = Told()
+        number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
+        assert world.truth.known()
+        world.wrote(SaidAgain(number, "work", config, 2, [], [], lasts, 3))
+        if not lasts:
+            with violated("SameConsumerState"):
+                world.truth.known()
 
 
 def test_the_newest_leader_is_asked_and_not_who_began_last() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from liftlog.messages import ConsumerConfig, Counted, Named, Struct
 from liftlog.types import EpochStart, LiftlogError, Line, Number, Word
@@ -34,12 +34,19 @@ class UnreadableEntry(LiftlogError):
 
 
 class Created(Struct):
-    """A consumer that begins at `start`. `line`: the newest epochs of the data before that."""
+    """A consumer that begins at `start`. `line`: the newest epochs of the data before that.
+
+    Below `since` it is given `lasts` alone: of each subject the last message that is not gone by the journal
+    below `heeds`.
+    """
 
     name: Line
     config: ConsumerConfig
     start: Number
     line: Line64
+    lasts: list[Named] = field(default_factory=list)
+    since: Number = 0
+    heeds: Number = 0
 
 
 class Delivered(Struct):
@@ -83,6 +90,9 @@ class SaidAgain(Struct):
     position: Number
     line: Line64
     pending: list[Counted]
+    lasts: list[Named] = field(default_factory=list)
+    """What it is still to be given below `since`."""
+    since: Number = 0
     sequence: Number = 0
     """So many deliveries there were."""
 

@@ -101,9 +101,9 @@ class Flight:
         """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
         first of these deliveries (K8).
         """
-        first = self.sequence + 1
+        first, fresh = self.sequence + 1, max(self.ahead, self.consumer.since)
         self.sequence += len(counts)
-        self.tally.took(offset for offset, _ in counts if offset >= self.ahead)
+        self.tally.took(offset for offset, _ in counts if offset >= fresh)
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
@@ -114,6 +114,11 @@ class Flight:
         """All below was delivered, by what is written."""
         self.written = max(self.written, end)
         self.skip(end)
+
+    def wants(self, offset: int) -> bool:
+        """Whether it may be given this one, if its filters let that through."""
+        consumer = self.consumer
+        return offset >= consumer.since or offset in consumer.lasts
 
     def skip(self, end: int) -> None:
         """Below there is nothing more for it."""

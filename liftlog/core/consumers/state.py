@@ -25,16 +25,18 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     is_consumers,
 )
-from liftlog.messages import ConsumerConfig, Counted, offsets_of
-from liftlog.types import EpochStart
+from liftlog.messages import ConsumerConfig, Counted, Named, offsets_of
+from liftlog.offsets import OffsetSet
+from liftlog.types import EpochStart, OffsetRange
 
-Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...]], ...]
+Told = tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...], tuple[OffsetRange, ...]]
+Snapshot = tuple[Told, ...]
 
 
 class Consumer:
     """One of them. `number`: see `entries.py`."""
 
-    __slots__ = ("config", "line", "name", "number", "pending", "position", "sequence")
+    __slots__ = ("config", "lasts", "line", "name", "number", "pending", "position", "sequence", "since")
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -42,6 +44,9 @@ class Consumer:
         self.config: ConsumerConfig = created.config
         self.position = created.start
         self.pending: dict[int, int] = {}
+        self.since = created.since
+        """Below, it is given of what was not delivered yet `lasts` alone."""
+        self.lasts = _set_of(created.lasts)
         self.sequence = 0
         self.line: list[EpochStart] = list(created.line)
         """By which epochs the data were written that were delivered; the newest ones."""
@@ -49,6 +54,12 @@ class Consumer:
     @property
     def floor(self) -> int:
         return min(self.pending, default=self.position)
+
+    def next_wanted(self, offset: int) -> int:
+        """The least one, from this on, that it may be given: what its filters say of that is not known."""
+        if offset >= self.since:
+            return offset
+        return next((run.start for run in self.lasts.runs(offset, self.since)), self.since)
 
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
@@ -61,6 +72,7 @@ class Consumer:
                 self.line.append(EpochStart(epoch, start))
         del self.line[:-LINE_MAX]
         self.position = max(self.position, entry.end)
+        self.lasts.forget_below(min(self.position, self.since))
 
     def stands(self, pending: Iterable[Counted], sequence: int) -> None:
         """What all entries before that it is known by say of it, beside its position."""
@@ -78,11 +90,13 @@ class Consumer:
         for offset in [offset for offset in self.pending if offset >= to]:
             del self.pending[offset]
         self.line = [entry for entry in self.line if entry.start < to]
+        self.since = min(self.since, to)
 
     def say_again(self) -> SaidAgain:
         """All of it, for who knows nothing of it."""
         pending = counted_runs(sorted(self.pending.items()))
         line = list(self.line)
+        lasts = [(start, end - start) for start, end in self.lasts.runs(self.position, self.since)]
         return SaidAgain(
             consumer=self.number,
             name=self.name,
@@ -90,6 +104,8 @@ class Consumer:
             position=self.position,
             line=line,
             pending=pending,
+            lasts=lasts,
+            since=self.since,
             sequence=self.sequence,
         )
 
@@ -174,6 +190,7 @@ class Consumers:
             (
                 *(one.number, one.name, one.position),
                 *(tuple(sorted(one.pending.items())), one.sequence, tuple(one.line)),
+                tuple(one.lasts.runs(one.position, one.since)),
             )
             for _, one in sorted(self.by_number.items())
         )
@@ -181,9 +198,18 @@ class Consumers:
 
 def _known_by(entry: SaidAgain) -> Consumer:
     """The consumer of whom that is all that is known."""
-    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, entry.position, entry.line))
+    where = entry.position, entry.line, entry.lasts, entry.since
+    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, *where))
     consumer.stands(entry.pending, entry.sequence)
     return consumer
+
+
+def _set_of(runs: Iterable[Named]) -> OffsetSet:
+    """The offsets that these runs name."""
+    found = OffsetSet()
+    for start, length in runs:
+        found.add(start, start + length)
+    return found
 
 
 def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:

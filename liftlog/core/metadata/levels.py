@@ -63,6 +63,9 @@ ALTERABLE_SINCE: dict[str, int] = {
     "dedupe_ids_max": 2,
     "messages_max": 2,
     "max_messages_per_subject": 2,
+    "subject": 2,
+    "more_subjects": 2,
+    "allow_rollup": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -73,7 +76,9 @@ _LATER: dict[str, int] = {
     "dedupe_ids_max": 2,
     "messages_max": 2,
     "max_messages_per_subject": 2,
+    "allow_rollup": 2,
     "removal": 2,
+    "more_subjects": 2,
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

@@ -70,12 +70,17 @@ class Counting:
     def to_come(self, flight: Flight) -> int:
         """How many messages are not delivered yet, by the last count; -1: nobody can tell."""
         data = self._data
+        begin, since = max(flight.ahead, data.log_start), flight.consumer.since
+        lasts = sum(self._there(start, stop) for start, stop in flight.consumer.lasts.runs(begin, since))
         if flight.filters:
             unknown = flight.tally.moment is None or (self._is_off and not self._is_counted(flight))
-            return -1 if unknown else flight.tally.matches
-        begin, end = max(flight.ahead, data.log_start), data.hw
-        gone = sum(stop - start for start, stop in self._removed.hidden(data.history).runs(begin, end))
-        return max(0, end - begin) - gone
+            return -1 if unknown else lasts + flight.tally.matches
+        return lasts + self._there(max(begin, since), data.hw)
+
+    def _there(self, start: int, end: int) -> int:
+        """How many messages of these are not deleted."""
+        gone = sum(run.end - run.start for run in self._removed.hidden(self._data.history).runs(start, end))
+        return max(0, end - start) - gone
 
     def _now(self) -> Moment:
         return self._data.log_start, len(self._removed)
@@ -84,8 +89,8 @@ class Counting:
         """What is counted that still holds: (matches, up to where)."""
         tally = flight.tally
         if tally.moment != self._now() and not self._ctx.mutants.counted_once:
-            return 0, max(flight.ahead, self._data.log_start)
-        return tally.matches, max(tally.upto, flight.ahead)
+            return 0, max(flight.ahead, self._data.log_start, flight.consumer.since)
+        return tally.matches, max(tally.upto, flight.ahead, flight.consumer.since)
 
     def _is_counted(self, flight: Flight) -> bool:
         """Whether all is that is committed, as far as it is in memory."""

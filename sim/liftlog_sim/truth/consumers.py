@@ -38,7 +38,9 @@ from liftlog.format import decode_records, parse_batch
 from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -59,13 +61,16 @@ class TrueConsumer:
 
     __slots__ = (
         *("created", "deleted", "done", "handed", "number", "pending"),
-        *("numbered", "position", "said", "sequence", "standing", "told", "unrecorded"),
+        *("lasts", "numbered", "position", "said", "sequence", "since", "standing", "told", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
         self.created = created
         self.position = created.start
+        self.since = created.since
+        self.lasts = frozenset(offsets_of(created.lasts))
+        """What it is given below `since`."""
         self.pending: dict[int, int] = {}
         self.done: dict[int, int] = {}
         """By offset: where the entry ends that says so first."""
@@ -95,6 +100,7 @@ class TrueConsumer:
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
         self.position = min(self.position, to)
+        self.since = min(self.since, to)
         for kept in (self.pending, self.done):
             for offset in [offset for offset in kept if offset >= to]:
                 del kept[offset]
@@ -182,10 +188,34 @@ class ConsumerTruth:
             DELIVER_ALL: self._log_start(),
             DELIVER_FROM: max(config.offset, self._log_start()),
             DELIVER_NEW: self._data.hw,
+            DELIVER_TIME: self._first_at(config.timestamp_ms),
         }
+        self._begins_with(consumer)
         if consumer.created.start > latest.get(config.deliver, self._data.hw):
             text = f"it is to begin with {config.deliver!r}, {config.offset}, and begins at"
             raise self._violation("NoneSkipped", consumer, f"{text} {consumer.created.start}")
+
+    def _first_at(self, timestamp_ms: int) -> int:
+        """The first message that has come then, or later."""
+        there = enumerate(self._data.contents.committed[: self._data.hw])
+        later = (at for at, record in there if record is not None and record.timestamp_ms >= timestamp_ms)
+        return max(self._log_start(), next(later, self._data.hw))
+
+    def _begins_with(self, consumer: TrueConsumer) -> None:
+        """With the last message of each subject that its filters match, if that is asked for; no others."""
+        created, data = consumer.created, self._data
+        if created.config.deliver != DELIVER_LASTS:
+            return
+        lasts: dict[bytes, int] = {}
+        for offset, record in enumerate(data.contents.committed[: created.since]):
+            gone = record is None or self._is_deleted(offset, created.heeds)
+            if record is not None and not gone and not self._is_filtered(consumer, offset):
+                lasts[record.subject] = offset
+        meant = set(lasts.values())
+        needed = {offset for offset in meant if offset >= self._log_start()}
+        if created.since > data.hw or not needed <= consumer.lasts <= meant:
+            text = f"below {created.since} it is to begin with {sorted(meant)}, and begins with"
+            raise self._violation("NoneSkipped", consumer, f"{text} {sorted(consumer.lasts)}")
 
     def _said_again(self, entry: SaidAgain, end: int) -> None:
         """It says of a consumer what all entries before it say. SameConsumerState."""
@@ -194,7 +224,11 @@ class ConsumerTruth:
         runs = [(range(first, first + length), count) for first, length, count in entry.pending]
         pending = tuple((offset, count) for run, count in runs for offset in run)
         said = entry.consumer, entry.name, entry.position, pending, entry.sequence
-        if consumer is None or consumer.deleted or consumer.standing != said:
+        same = consumer is not None and not consumer.deleted and consumer.standing == said
+        if consumer is not None and same and entry.position < consumer.since:
+            left = {offset for offset in consumer.lasts if entry.position <= offset < consumer.since}
+            same = entry.since == consumer.since and left == set(offsets_of(entry.lasts))
+        if not same:
             stands = None if consumer is None or consumer.deleted else consumer.standing
             raise Violation(
                 "SameConsumerState",
@@ -247,6 +281,11 @@ class ConsumerTruth:
         return gone or self._is_unwanted(consumer, offset)
 
     def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
+        """It is none that the consumer begins with, or its filters leave it out."""
+        begun = offset >= consumer.since or offset in consumer.lasts
+        return not begun or self._is_filtered(consumer, offset)
+
+    def _is_filtered(self, consumer: TrueConsumer, offset: int) -> bool:
         """The consumer's filters leave it out."""
         patterns, committed = consumer.created.config.patterns, self._data.contents.committed
         record = committed[offset] if offset < len(committed) else None
@@ -313,12 +352,20 @@ class ConsumerTruth:
             text = f"it is said to be {name!r}, and that it is there"
             raise self._violation("OfThisIncarnation", consumer, text)
 
-    def begun_after(self, number: int, written: int, acked: int) -> None:
-        """When somebody asked for it journals ended at `written`, and data below `acked` were acknowledged.
-        Who begins with what is new is given none of these (K5). NoneSkipped.
+    def begun_after(self, number: int, written: int, acked: int, told: int) -> None:
+        """When somebody asked for it journals ended at `written`, data below `acked` were acknowledged, and
+        somebody had been told of deletions below `told` of the journal. Who begins with what is new is given
+        none of these messages (K5), and who begins with the last ones knows of these deletions. NoneSkipped.
         """
         consumer = self._of(number)
-        if number <= written or consumer.created.config.deliver != DELIVER_NEW:
+        created = consumer.created
+        if number > written and created.config.deliver == DELIVER_LASTS:
+            self._checks("NoneSkipped")
+            if created.since < acked or created.heeds < told:
+                text = f"it begins with the last messages below {created.since}, of which some are gone below"
+                text += f" {created.heeds} of the journal; when it was asked for, that was {acked} and {told}"
+                raise self._violation("NoneSkipped", consumer, text)
+        if number <= written or created.config.deliver != DELIVER_NEW:
             return
         self._checks("NoneSkipped")
         if consumer.created.start < acked:

@@ -72,7 +72,9 @@
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
+    RollUpHolds          once all is healed, nothing is left that lies before a roll-up of it (R23)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -113,6 +115,7 @@ STEP_INVARIANTS = (
     "NothingElseGone",
     "PurgeTakesAll",
     "LimitHolds",
+    "RollUpHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -152,6 +155,7 @@ STEP_INVARIANTS = (
     "LevelForAll",
     "TimePasses",
     "PausedTakesNothing",
+    "OnlyItsSubjects",
     "HoldsNoMore",
     "ReadOnlyRefused",
     "ElectionSafety",
@@ -168,9 +172,10 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
+    "OnlyItsSubjects",
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""
 COMPACTION_INVARIANTS = (
