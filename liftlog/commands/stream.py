@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import UNSET
 
@@ -29,8 +28,16 @@ from liftlog.commands.common import (
     size_bytes,
 )
 from liftlog.commands.moves import add_moves
+from liftlog.commands.streamoptions import (
+    add_denials,
+    add_notes,
+    add_other_notes,
+    add_sealing,
+    add_subjects,
+)
 from liftlog.commands.streamsubjects import add_subject_actions
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
+from liftlog.terminal import printable
 from liftlog.types import LiftlogError, StreamConfig
 
 
@@ -70,6 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="never answer publishers: for subjects whose replies belong to a request/reply service",
     )
+    add_notes(create, "something for yourself, which is told with the stream")
     _add_log_options(create)
     _finish(create, _create)
     ls = actions.add_parser("ls", help="list all streams")
@@ -170,6 +178,8 @@ LOG_OPTIONS = (
     "segment_records",
     "codec",
     "durability",
+    "deny_delete",
+    "deny_purge",
 )
 """Fields of `StreamConfig` that have an option of the same name; what they may be is judged by the server."""
 
@@ -214,6 +224,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
     )
+    add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -322,14 +333,11 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
-    alter.add_argument(
-        "--subjects",
-        nargs="+",
-        action=_Subjects,
-        metavar="SUBJECT",
-        help="listen on these from now on, and on no others; of a stream of one partition",
-    )
-    alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
+    add_subjects(alter)
+    add_denials(alter)
+    add_sealing(alter)
+    add_other_notes(alter)
+    alter.set_defaults(paused=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -341,15 +349,6 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
-
-
-class _Subjects(argparse.Action):
-    """The first of several subjects, and the others."""
-
-    def __call__(
-        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
@@ -370,6 +369,7 @@ async def _create(args: argparse.Namespace) -> int:
         name=args.name,
         subject=subject,
         more_subjects=tuple(more) or UNSET,
+        notes=args.notes,
         partitions=args.partitions,
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
@@ -483,7 +483,11 @@ async def _info(args: argparse.Namespace) -> int:
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
         print(describe_log(config))
-        if config.read_only:
+        for name, value in () if config.notes is UNSET else config.notes:
+            print(f"note {printable(name.encode())}: {printable(value.encode())}")
+        if config.sealed is True:
+            print("sealed: it takes no messages any more, and none can be deleted or purged")
+        elif config.read_only:
             again = f"liftlog stream alter {config.name} --read-write"
             print(f"read-only: messages are refused; take them again with: {again}")
         if config.paused:
