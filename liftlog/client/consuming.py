@@ -68,6 +68,10 @@ class Delivery(NamedTuple):
     """Its number among all deliveries of its consumer, from 1 on (K8). Another one may have the same if this
     one was not recorded, and its leader is lost.
     """
+    to_come: int = -1
+    """Behind it so many messages were to come that its consumer is to be given for the first time; -1: nobody
+    could tell.
+    """
 
 
 class Settlement(NamedTuple):
@@ -160,6 +164,7 @@ class PullConsumer:
                 epoch=reply.epoch,
                 recorded=reply.recorded,
                 sequence=numbers[record.offset],
+                to_come=_to_come(reply, record.offset),
             )
             for record in records
             if record.offset in counts
@@ -244,6 +249,14 @@ class Pulling:
                 )
             )
         return self._here.popleft()
+
+
+def _to_come(reply: PullReply, offset: int) -> int:
+    """Behind a message of an answer: what is told, and those of it that are given for the first time."""
+    later = [max(first, offset + 1) for first, length, count in reply.runs if count == 1]
+    ends = [first + length for first, length, count in reply.runs if count == 1]
+    inside = sum(max(0, end - begin) for begin, end in zip(later, ends, strict=True))
+    return reply.to_come + inside if reply.to_come >= 0 else -1
 
 
 def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:

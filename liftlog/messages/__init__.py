@@ -141,6 +141,7 @@ from liftlog.messages.consumers import (
 from liftlog.messages.effects import (
     BEYOND_NEWEST,
     LAST_OF_EACH,
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     STORAGE_JOBS,
@@ -309,6 +310,7 @@ __all__ = [
     "FILTERS_MAX",
     "LAST_OF_EACH",
     "LAST_OF_SUBJECT",
+    "MATCHES_FROM",
     "MATCHING_RUNS",
     "MATCHING_SUBJECTS",
     "NAK",

@@ -127,7 +127,7 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Below it everything is done."""
     ack_pending: int
     num_pending: int
-    """Committed messages that were not delivered yet; -1 with a filter: they are not counted."""
+    """Committed messages that match and were not delivered yet; -1: nobody can count them now."""
     sequence: int = 0
     """K8: so many deliveries there were, of any message."""
     floor_sequence: int = 0
@@ -199,7 +199,8 @@ class PullReply(Struct):
 
     `recorded`: where the entry of the journal ends that says so; 0: it left before that was committed, which
     it may once, by the leader of the epoch that wrote the messages. Without runs nothing came in time.
-    `sequence`: the number of the first delivery in `runs`; the others follow (K8).
+    `sequence`: the number of the first delivery in `runs`; the others follow (K8). `to_come`: so many that
+    match were committed and not delivered behind these, not before the pull came; -1: nobody can tell.
     """
 
     partition: PartitionId
@@ -209,6 +210,7 @@ class PullReply(Struct):
     runs: list[Counted] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
     sequence: int = 0
+    to_come: int = -1
 
 
 class SettleRequest(Struct):

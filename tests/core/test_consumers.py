@@ -53,6 +53,7 @@ from liftlog.messages import (
     PurgeRequest,
     SettledReply,
     SettleRequest,
+    SubjectsFolded,
     offsets_of,
     runs_of,
 )
@@ -448,7 +449,7 @@ def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader()
     settle(world, partition, number, "ack", 5)
     assert given_to(pull(world, partition, number, wait_ms=5000)) == {2: (b"2", 2)}
     told = info(world, partition)
-    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, -1)
+    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, 0)
 
 
 def test_k6_of_several_filters_each_lets_through_what_it_matches() -> None:
@@ -1001,4 +1002,66 @@ def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None
 
 def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
     data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
-    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)])
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)
+
+
+def test_k8_what_is_to_come_is_told_with_each_delivery_and_in_the_info() -> None:
+    """What is in memory is counted without the index, once."""
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "c", "b", "a.x", "b")
+    config = ConsumerConfig(filter="a.*", filters=("c",))
+    number, plain = made(world, partition, config), made(world, partition, name="all")
+    assert [info(world, partition, name).num_pending for name in ("c", "all")] == [4, 7]
+    assert [pull(world, partition, number, most).to_come for most in (1, 2)] == [3, 1]
+    asks(world, partition, DeleteMessageRequest(partition, 5))
+    assert info(world, partition).num_pending == 0
+    settle(world, partition, number, "nak", 0)
+    assert pull(world, partition, number).to_come == 0
+    assert [pull(world, partition, plain, most).to_come for most in (2, 9)] == [4, 0]
+    marks = world.nodes[world.leader(partition)].marks
+    assert "K8.counted" in marks and "K8.asked" not in marks
+
+
+def test_k8_what_is_not_in_memory_the_index_counts_once_and_anew_when_something_is_gone() -> None:
+    """A pull that does not wait waits for that."""
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "b", "a.x")
+    leader = world.leader(partition)
+    world.replica(leader, partition).log.cache.clear()
+
+    def asked() -> int:
+        return world.nodes[leader].marks["K8.asked"]
+
+    number = made(world, partition, ConsumerConfig(filter="a.*"))
+    reply = pull(world, partition, number, 1)
+    assert (reply.runs, reply.to_come, asked()) == ([(0, 1, 1)], 2, 1)
+    assert (info(world, partition).num_pending, asked()) == (2, 1)
+    asks(world, partition, DeleteMessageRequest(partition, 4))
+    world.replica(leader, partition).log.cache.clear()
+    assert (info(world, partition).num_pending, asked()) == (1, 2)
+    assert "K8.counted" not in world.nodes[leader].marks
+    reply = pull(world, partition, number, 1)
+    assert (reply.runs, reply.to_come, asked()) == ([(2, 1, 1)], 0, 2)
+
+
+def test_k8_where_the_index_cannot_be_made_nobody_is_told_and_deliveries_go_on() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y")
+    leader = world.leader(partition)
+    log = world.disks[leader].logs[partition]
+    log.fold_slice = 0
+    world.replica(leader, partition).log.cache.clear()
+    number = made(world, partition, ConsumerConfig(filter="a.*"))
+    waits = world.ask(leader, ConsumersRequest(partition, "c"))
+    world.run(0.3)
+    counting = journal_of(world, partition).roles.consumers.counting
+    assert waits not in world.replies
+    counting.folded(SubjectsFolded(partition, 0, False, error="no room", full=True))
+    assert world.run_until(lambda: waits in world.replies)
+    assert world.replies[waits].consumers[0].num_pending == -1
+    reply = pull(world, partition, number, 1, wait_ms=1000)
+    assert (reply.runs, reply.to_come) == ([(0, 1, 1)], -1)
+    assert world.nodes[leader].marks["K8.paused"] == 1
+    log.fold_slice = 100
+    world.run(11.0)
+    assert info(world, partition).num_pending == 1

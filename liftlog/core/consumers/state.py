@@ -230,6 +230,13 @@ def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
     return runs
 
 
+def line_between(history: Sequence[EpochStart], start: int, end: int) -> list[EpochStart]:
+    """By which epochs the data in [start, end) were written; the newest ones."""
+    inside = [entry for entry in history if entry.start < end]
+    before = [entry for entry in inside if entry.start <= start]
+    return inside[max(0, len(before) - 1) :][-LINE_MAX:] if start < end else []
+
+
 def _epoch(line: Sequence[EpochStart], offset: int) -> int:
     """The epoch of the record at an offset; 0 if the line does not reach back to it."""
     position = bisect_right(line, offset, key=lambda entry: entry.start)

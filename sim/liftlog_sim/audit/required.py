@@ -70,6 +70,8 @@ REQUIRED_MARKS = (
     "K4.recorded",
     "K4.unrecorded",
     "K5.not-ready",
+    "K8.asked",
+    "K8.counted",
     "R4.leader-ack",
     "R14.other-log",
     "R14.suspect-journal",

@@ -561,6 +561,33 @@ class ConsumerTruth:
             text = "its position and number, floor and its number, pending and redelivered messages are"
             text += f" said to be {said}; they are {meant}"
             raise self._violation("PendingExact", consumer, text)
+        to_come = self._wanted(consumer, max(info.position, log_start), self._data.hw)
+        nobody_counts = info.num_pending < 0 and bool(info.config.patterns)
+        if info.num_pending != len(to_come) and not nobody_counts:
+            text = f"{info.num_pending} messages are said to be to come; {len(to_come)} are"
+            raise self._violation("PendingExact", consumer, text)
+
+    def behind(self, reply: PullReply, committed: int) -> None:
+        """What is said to be to come behind messages that were delivered for the first time. Where the leader
+        that was asked leads still, all below `committed` was when it was asked; else 0. PendingExact.
+        """
+        if reply.to_come < 0 or not reply.runs or any(count > 1 for _, _, count in reply.runs):
+            return
+        self._checks("PendingExact")
+        consumer = self._of(reply.consumer)
+        first = sum(reply.runs[-1][:2])
+        left = self._wanted(consumer, max(first, self._log_start()), committed)
+        record = self._data.contents.committed
+        most = [one for one in range(first, len(record)) if not self._is_unwanted(consumer, one)]
+        if not len(left) <= reply.to_come <= len(most):
+            text = f"{reply.to_come} messages are said to be to come behind {first}; of those that were"
+            text += f" committed when it was asked {len(left)} are, and no more than {len(most)} ever were"
+            raise self._violation("PendingExact", consumer, text)
+
+    def _wanted(self, consumer: TrueConsumer, first: int, end: int) -> list[int]:
+        """Which messages of these are not deleted, and match."""
+        there = [offset for offset in range(first, end) if not self._is_deleted(offset)]
+        return [offset for offset in there if not self._is_unwanted(consumer, offset)]
 
     def _checks(self, *names: str) -> None:
         for name in names:

@@ -42,7 +42,7 @@ from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
-from liftlog_sim.workload.inspecting import QuietQuestion, leading_of
+from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
 CONFIGS = {
@@ -217,12 +217,13 @@ class ConsumingClient:
         """`had`: how often something was given in a row before."""
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
-        ended = truth.ended()
+        ended, counted = truth.ended(), CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
                 truth.pulled(number, reply, ended, told)
+                counted.judge(reply)
                 self._given(name, target, reply, draws.part("given"))
                 more = draws.part("more")
                 if had < MORE_MAX and more.random() < MORE_SHARE and not self._shared.stopping:
