@@ -164,8 +164,7 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            patterns = consumer.config.patterns
-            patterns = patterns[:1] if self._ctx.mutants.first_filter_only else patterns
+            patterns = consumer.config.patterns[: 1 if self._ctx.mutants.first_filter_only else None]
             flight = Flight(consumer, self._lapse(consumer), patterns)
             self._agenda.add(flight)
         return flight
@@ -191,7 +190,9 @@ class ConsumersLead:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
                 case AlterConsumerRequest():
-                    self._alter(client, request)
+                    if self._flight(request.consumer) is None:
+                        return self._unknown_number(client, request.consumer)
+                    self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
                         text = f"consumer {request.name!r} does not exist"
@@ -203,13 +204,6 @@ class ConsumersLead:
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
-
-    def _alter(self, client: ClientRef, request: AlterConsumerRequest) -> None:
-        flight = self._flight(request.consumer)
-        if flight is None:
-            self._unknown_number(client, request.consumer)
-        else:
-            self._making.alter(client, request, flight.consumer)
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
@@ -567,13 +561,7 @@ class ConsumersLead:
             for number, consumer in self._removed.consumers.by_number.items():
                 if consumer.pending:
                     self._flight(number)
-        for consumer in self._idle.over(self._removed.consumers, self._ctx.ticks):
-            pulled = self._agenda.flights.get(consumer.number)
-            if pulled is not None and pulled.pulls:
-                self._idle.heard(consumer)
-            elif consumer.number not in self._making.dropping:
-                self._ctx.mark("K1.inactive")
-                self._making.drop(consumer.number)
+        self._making.drop_idle(self._idle, self._agenda)
         for flight in self._agenda.due(self._ctx.ticks):
             if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)
