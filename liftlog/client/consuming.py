@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from itertools import count as count_from
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
@@ -32,6 +34,7 @@ from liftlog.messages import (
     RUNS_MAX,
     SETTLE_MAX,
     TERM,
+    AlterConsumerRequest,
     ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
@@ -103,6 +106,20 @@ class PullConsumer:
     async def info(self) -> ConsumerInfo:
         """As the partition's leader knows it now. Raises RequestFailed."""
         return (await consumers_of(self._reader, self._name))[0]
+
+    async def alter(self, **changes: object) -> ConsumerInfo:
+        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins, its
+        filters, or `inactive_ms`. With `pause_until_ms` nothing is delivered before that time, by its
+        leader's clock. Raises RequestFailed, with code "already-exists" if somebody else altered it.
+        """
+        try:
+            config = msgspec.structs.replace(self.config, **changes)
+        except TypeError as error:
+            raise LiftlogError(f"a consumer has no such thing to alter: {error}") from None
+        request = AlterConsumerRequest(self.partition, self.number, self.config, config)
+        info = (await self._reader.ask_leader(request, ConsumersReply)).consumers[0]
+        self.config = info.config
+        return info
 
     async def fetch(
         self, messages: int = 100, *, wait_ms: int = 1000, max_bytes: int = 1024 * 1024

@@ -25,6 +25,8 @@ BACKOFF_MAX = 16
 """Waits that a consumer names one by one."""
 FILTERS_MAX = 16
 """Patterns of one consumer."""
+INACTIVE_MS_MAX = 31_536_000_000
+"""A year."""
 NOTES_BYTES_MAX = 8192
 """Of all that is noted on a consumer, names and values."""
 RUNS_MAX = 2000
@@ -96,6 +98,12 @@ class ConsumerConfig(
     """What its owner keeps here, as (name, value); liftlog makes nothing of it. 8 KiB in all."""
     timestamp_ms: Number = 0
     """Since 1970."""
+    inactive_ms: Annotated[int, Meta(ge=0, le=INACTIVE_MS_MAX)] = 0
+    """It goes when nobody has pulled, settled or asked about it for so long, as its leader sees it; a new
+    leader begins to count anew. 0 = it stays.
+    """
+    pause_until_ms: Number = 0
+    """Nothing is delivered before, by its leader's clock; since 1970."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -137,6 +145,18 @@ class CreateConsumerRequest(Struct):
 
     partition: PartitionId
     name: Line
+    config: ConsumerConfig
+
+
+class AlterConsumerRequest(Struct):
+    """K1: from now on it has this configuration, in which where it begins, its filters and `inactive_ms` are
+    as they were. `consumer`: its number. `was`: what the client takes it to have; with another one, and not
+    `config`, the request is refused. Answered by `ConsumersReply`.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    was: ConsumerConfig
     config: ConsumerConfig
 
 
@@ -220,6 +240,11 @@ class SettledReply(Struct):
 
 
 ConsumerRequest = (
-    CreateConsumerRequest | DeleteConsumerRequest | ConsumersRequest | PullRequest | SettleRequest
+    CreateConsumerRequest
+    | AlterConsumerRequest
+    | DeleteConsumerRequest
+    | ConsumersRequest
+    | PullRequest
+    | SettleRequest
 )
 ConsumerReply = ConsumersReply | PullReply | SettledReply

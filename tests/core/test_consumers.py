@@ -13,6 +13,7 @@ from liftlog.client.consuming import _requests
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import (
     ACKED,
+    Altered,
     ConsumerDeleted,
     ConsumerEntry,
     Created,
@@ -25,6 +26,7 @@ from liftlog.core.consumers.entries import (
     encode_entry,
 )
 from liftlog.core.consumers.flight import HEAP_MIN, Flight
+from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
 from liftlog.core.diskreads import FOLDS_MAX
@@ -36,6 +38,7 @@ from liftlog.messages import (
     PENDING_MAX,
     RUNS_MAX,
     SETTLE_MAX,
+    AlterConsumerRequest,
     ConsumerConfig,
     ConsumersReply,
     ConsumersRequest,
@@ -71,6 +74,7 @@ COUNTED = st.lists(OFFSETS, max_size=8, unique=True).map(
 LINES = st.lists(st.builds(EpochStart, st.integers(1, 5), OFFSETS), max_size=3)
 ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Created, st.sampled_from("ab"), st.just(NO_LOSS), OFFSETS, LINES),
+    st.builds(Altered, NUMBERS, st.just(ConsumerConfig())),
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
@@ -83,7 +87,9 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
         st.just(31),
         LINES,
         COUNTED,
-        sequence=OFFSETS,
+        RUNS,
+        OFFSETS,
+        OFFSETS,
     ),
 )
 
@@ -552,6 +558,81 @@ def test_a_consumer_begins_with_the_first_message_of_a_time() -> None:
         config = ConsumerConfig(deliver="time", timestamp_ms=time_ms)
         made(world, partition, config, f"c{number}")
         assert info(world, partition, f"c{number}").position == first
+
+
+def test_k1_a_consumer_that_nobody_uses_goes() -> None:
+    world, partition = ready()
+    number = made(world, partition, ConsumerConfig(inactive_ms=2000))
+    made(world, partition, NO_LOSS, "stays")
+    for _ in range(3):
+        world.run(1.5)
+        assert isinstance(settle(world, partition, number, "progress", 0), SettledReply)
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, 10, wait_ms=3000))
+    assert world.run_until(lambda: waits in world.replies)
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, 10, wait_ms=3500))
+    world.run(3.6)
+    assert world.replies[waits].runs == [], "it was there as long as somebody waited"
+    changed_leader(world, partition)
+    assert world.run_until(lambda: bool(world.leader(partition)))
+    world.run(1)
+    assert info(world, partition).number == number, "a new leader counts anew"
+    world.run(4)
+    names = [one.name for one in asks(world, partition, ConsumersRequest(partition)).consumers]
+    assert names == ["stays"]
+    assert pull(world, partition, number).code == "not-found"
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), max_size=30))
+def test_k1_idle_consumers_are_those_not_heard_of_for_so_long(steps: list[tuple[int, int]]) -> None:
+    consumers, now, last = Consumers(), [0], {number: 0 for number in range(1, 4)}
+    for number in range(1, 4):
+        entry = Created(f"c{number}", ConsumerConfig(inactive_ms=number * 3), 0, [])
+        consumers.take(number - 1, encode_entry(entry))
+    idle = IdleConsumers(lambda wait_ms: now[0] + wait_ms)
+    assert list(idle.over(consumers, 0)) == []
+    for number, passes in steps:
+        now[0] += passes
+        over = [one.number for one in idle.over(consumers, now[0])]
+        assert over == [each for each, at in last.items() if at + each * 3 <= now[0]]
+        if number in last:
+            idle.heard(consumers.by_number[number])
+            last[number] = now[0]
+
+
+def test_k1_a_consumer_is_altered_by_an_entry_and_paused() -> None:
+    world, partition = ready(3)
+    number = made(world, partition)
+    slow = msgspec.structs.replace(NO_LOSS, max_deliver=2, max_ack_pending=1, notes=(("a", "b"),))
+    alter = AlterConsumerRequest(partition, number, NO_LOSS, slow)
+    leader = world.leader(partition)
+    first, second = world.ask(leader, alter), world.ask(leader, alter)
+    third = world.ask(leader, AlterConsumerRequest(partition, number, NO_LOSS, NO_LOSS))
+    assert world.run_until(lambda: {first, second, third} <= set(world.replies))
+    assert world.replies[first].consumers == world.replies[second].consumers
+    assert "is being altered" in world.replies[third].description
+    changed_leader(world, partition)
+    assert info(world, partition).config == slow
+    assert asks(world, partition, alter).consumers[0].config == slow, "K1: again"
+    assert list(given_to(pull(world, partition, number))) == [0]
+    wrong = AlterConsumerRequest(partition, number, NO_LOSS, ConsumerConfig())
+    assert "was altered meanwhile" in asks(world, partition, wrong).description
+    for config, text in (
+        (msgspec.structs.replace(slow, filter="a"), "filter of a consumer stays ''"),
+        (msgspec.structs.replace(slow, backoff_ms=(1, 2, 3)), "leave out waits"),
+        (msgspec.structs.replace(slow, notes=(("a", "x" * NOTES_BYTES_MAX),)), "8193 bytes"),
+    ):
+        refused = asks(world, partition, AlterConsumerRequest(partition, number, slow, config))
+        assert text in refused.description
+    wall_ms = world.nodes[world.leader(partition)].ctx.wall_ms
+    paused = msgspec.structs.replace(slow, max_ack_pending=5, pause_until_ms=wall_ms + 3000)
+    asks(world, partition, AlterConsumerRequest(partition, number, slow, paused))
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, wait_ms=10_000))
+    assert pull(world, partition, number).runs == []
+    world.run(2)
+    assert waits not in world.replies
+    world.run(2)
+    assert list(given_to(world.replies[waits])) == [1, 2]
+    assert asks(world, partition, AlterConsumerRequest(partition, 99, slow, slow)).code == "not-found"
 
 
 def test_a_filter_that_is_no_pattern_is_refused() -> None:

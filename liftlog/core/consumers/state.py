@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from liftlog.core.consumers.entries import (
     LINE_MAX,
+    Altered,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -60,6 +61,10 @@ class Consumer:
         if offset >= self.since:
             return offset
         return next((run.start for run in self.lasts.runs(offset, self.since)), self.since)
+
+    def altered(self, config: ConsumerConfig) -> None:
+        """It has this configuration now."""
+        self.config = config
 
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
@@ -158,6 +163,8 @@ class Consumers:
         if consumer is None:
             return
         match entry:
+            case Altered():
+                consumer.altered(entry.config)
             case Delivered():
                 consumer.delivered(entry)
             case Done():

@@ -26,6 +26,7 @@ from liftlog.core.consumers.entries import (
     encode_entry,
 )
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
+from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs, line_between
 from liftlog.core.replica.consumermaking import ConsumerMaking
@@ -48,6 +49,7 @@ from liftlog.messages import (
     SETTLE_MAX,
     SETTLES,
     TERM,
+    AlterConsumerRequest,
     ClientReply,
     ConsumerRequest,
     ConsumersReply,
@@ -95,6 +97,7 @@ class ConsumersLead:
         "_ctx",
         "_data",
         "_entries",
+        "_idle",
         "_leading",
         "_log",
         "_making",
@@ -120,6 +123,7 @@ class ConsumersLead:
         """What this step has written so far."""
         self._answers = PromisedAnswers()
         self._agenda = Agenda()
+        self._idle = IdleConsumers(self._after)
         self._making = ConsumerMaking(log, data, removed, self)
         self._serves_from: int | None = None
         """K5: served is when the journal is folded up to there; None: that is not known yet."""
@@ -236,6 +240,8 @@ class ConsumersLead:
             match request:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
+                case AlterConsumerRequest():
+                    self._alter(client, request)
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
                         text = f"consumer {request.name!r} does not exist"
@@ -247,6 +253,13 @@ class ConsumersLead:
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
+
+    def _alter(self, client: ClientRef, request: AlterConsumerRequest) -> None:
+        flight = self._flight(request.consumer)
+        if flight is None:
+            self._unknown_number(client, request.consumer)
+        else:
+            self._making.alter(client, request, flight.consumer)
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
@@ -275,6 +288,8 @@ class ConsumersLead:
         if name and name not in consumers.by_name:
             self.reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
+        if name:
+            self._idle.heard(consumers.by_name[name])
         until = self._after(self._ctx.config.request_timeout_ms)
         self._asked.add(client, name, until if waits else self._ctx.ticks)
         self._tell_counted()
@@ -301,6 +316,7 @@ class ConsumersLead:
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
+        self._heard(flight)
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
             self.reply(client, ErrorReply(ERR_INVALID, text, False))
@@ -340,6 +356,11 @@ class ConsumersLead:
         self._agenda.wrote(flight)
         return end
 
+    def _heard(self, flight: Flight) -> None:
+        """Somebody asks for this consumer."""
+        if not self._ctx.mutants.inactive_from_creation:
+            self._idle.heard(flight.consumer)
+
     def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
         """Not acked, or in work: from when on these are due again."""
         lapse = self._lapse(flight.consumer)
@@ -371,6 +392,7 @@ class ConsumersLead:
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
+        self._heard(flight)
         if self._agenda.pulls() >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
@@ -395,7 +417,10 @@ class ConsumersLead:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
 
     def _may_serve(self, flight: Flight) -> bool:
-        return flight.consumer.number not in self._making.dropping and self._heeds()
+        if self._ctx.wall_ms < flight.consumer.config.pause_until_ms:
+            self._ctx.mark("K1.paused")
+            return False
+        return not self._making.changes(flight.consumer.number) and self._heeds()
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
@@ -592,10 +617,17 @@ class ConsumersLead:
             for number, consumer in self._removed.consumers.by_number.items():
                 if consumer.pending:
                     self._flight(number)
+        for consumer in self._idle.over(self._removed.consumers, self._ctx.ticks):
+            pulled = self._agenda.flights.get(consumer.number)
+            if pulled is not None and pulled.pulls:
+                self._idle.heard(consumer)
+            elif consumer.number not in self._making.dropping:
+                self._ctx.mark("K1.inactive")
+                self._making.drop(consumer.number)
         for flight in self._agenda.due(self._ctx.ticks):
-            if flight.consumer.number not in self._making.dropping:
+            if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)
-                self._agenda.set_alarm(flight)
+            self._agenda.set_alarm(flight)
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
         if not moved or self._ctx.mutants.gone_kept_pending:

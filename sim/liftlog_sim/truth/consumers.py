@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from liftlog.core.consumers.entries import (
     AT_LIMIT,
     GONE,
+    Altered,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -41,6 +42,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -60,13 +62,18 @@ class TrueConsumer:
     """One consumer, by the committed entries so far. Each end is an offset of the journal."""
 
     __slots__ = (
-        *("created", "deleted", "done", "handed", "number", "pending"),
-        *("lasts", "numbered", "position", "said", "sequence", "since", "standing", "told", "unrecorded"),
+        *("config", "created", "deleted", "done", "handed", "number", "pending"),
+        *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
+        *("most", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
         self.created = created
+        self.config = created.config
+        """As it was altered last."""
+        self.most = created.config.max_deliver
+        """Its greatest limit so far; 0 = it once had none."""
         self.position = created.start
         self.since = created.since
         self.lasts = frozenset(offsets_of(created.lasts))
@@ -87,6 +94,8 @@ class TrueConsumer:
         """What was given without a record, by the same."""
         self.said: set[int] = set()
         """Of which a client has said that it is done."""
+        self.served_us = -(1 << 60)
+        """When the ack was asked for that was answered last."""
         self.standing: Standing = self.stands()
 
     def stands(self) -> Standing:
@@ -95,7 +104,12 @@ class TrueConsumer:
 
     @property
     def limit(self) -> int:
-        return self.created.config.max_deliver
+        return self.config.max_deliver
+
+    def altered(self, config: ConsumerConfig) -> None:
+        """It has this configuration now."""
+        self.config = config
+        self.most = max(self.most, config.max_deliver) if self.most and config.max_deliver else 0
 
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
@@ -121,6 +135,7 @@ class ConsumerTruth:
         "_log_start",
         "_recorded",
         "_stood",
+        "_to_go",
         "consumers",
     )
 
@@ -138,6 +153,8 @@ class ConsumerTruth:
         self._recorded: dict[int, Delivered] = {}
         """By where its entry ends."""
         self._judged: dict[tuple[int, int], int] = {}
+        self._to_go: set[str] = set()
+        """Names of those that some client has asked to delete."""
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -164,11 +181,13 @@ class ConsumerTruth:
         if isinstance(entry, SaidAgain):
             self._said_again(entry, end)
             return
-        assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
+        assert isinstance(entry, Altered | Delivered | Done | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
         if consumer is None or consumer.deleted:
             return
         match entry:
+            case Altered():
+                consumer.altered(entry.config)
             case Delivered():
                 self._recorded[end] = entry
                 self._delivered(consumer, entry, end)
@@ -225,6 +244,7 @@ class ConsumerTruth:
         pending = tuple((offset, count) for run, count in runs for offset in run)
         said = entry.consumer, entry.name, entry.position, pending, entry.sequence
         same = consumer is not None and not consumer.deleted and consumer.standing == said
+        same = same and consumer is not None and consumer.config == entry.config
         if consumer is not None and same and entry.position < consumer.since:
             left = {offset for offset in consumer.lasts if entry.position <= offset < consumer.since}
             same = entry.since == consumer.since and left == set(offsets_of(entry.lasts))
@@ -377,6 +397,28 @@ class ConsumerTruth:
         """The epoch that did so. A leader of an earlier one may not know."""
         return epoch_at(self._journal.history, consumer.deleted - 1)
 
+    def served(self, number: int, asked_us: int) -> None:
+        """A leader has said that messages are done, to who asked for that at this time."""
+        consumer = self._of(number)
+        consumer.served_us = max(consumer.served_us, asked_us)
+
+    def to_go(self, name: str) -> None:
+        """A client is about to ask that it be deleted."""
+        self._to_go.add(name)
+
+    def no_more(self, number: int, now_us: int) -> None:
+        """A leader says that it is deleted. OfThisIncarnation: somebody has wanted that, or nobody has used
+        it for half as long as it is to stay without: clocks differ.
+        """
+        consumer = self.known().get(number)
+        if consumer is None or not consumer.deleted or consumer.created.name in self._to_go:
+            return  # Who leads no more may not know it.
+        self._checks("OfThisIncarnation")
+        stays_us = consumer.created.config.inactive_ms * 1000
+        if not stays_us or now_us - consumer.served_us < stays_us // 2:
+            text = f"is said to be deleted at {now_us} us, and was used at {consumer.served_us}"
+            raise self._violation("OfThisIncarnation", consumer, f"it {text}; nobody has wanted that")
+
     def there(self, name: str) -> list[int]:
         """The numbers of this name that are committed and not deleted."""
         return [n for n, one in self.known().items() if not one.deleted and one.created.name == name]
@@ -455,8 +497,8 @@ class ConsumerTruth:
         """AckStays, DeliveriesBounded of what somebody was given."""
         before = consumer.handed.setdefault(offset, [])
         before.append(reply)
-        if consumer.limit and len(before) > consumer.limit + 1:
-            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.limit}"
+        if consumer.most and len(before) > consumer.most + 1:
+            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.most}"
             raise self._violation("DeliveriesBounded", consumer, text)
         if reply.recorded:
             return
