@@ -1,7 +1,8 @@
 """The same test on nats-server and on liftlog: a parameter `server`, and a user's connection to it.
 
-A server is started when the first test asks for it, once for a process. Tests are coroutines; all of them run in one
-event loop. CI runs them on liftlog with one replica, and one in five on nats-server; `-m nightly` has the rest.
+A server is started when the first test asks for it, once for a process. Tests are coroutines; all of them run
+in one event loop. CI runs them on liftlog with one replica, and one in five on nats-server; `-m nightly` has
+the rest.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import inspect
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
 from tests.jetstream.servers import NAMES, Server, running
-from tests.jetstream.table import Proof
+from tests.jetstream.table import Proof, proof
 from tests.jetstream.user import User
 
 SHARE = 5
@@ -64,19 +64,31 @@ def user(server: Server, stage: Stage) -> Iterator[User]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server" not in metafunc.fixturenames:
-        return
-    found: Proof = getattr(metafunc.function, "proof", None) or Proof()
-    chosen = zlib.crc32(metafunc.function.__name__.encode()) % SHARE == 0
-    parameters = []
-    for name in NAMES:
-        marks: list[Any] = [pytest.mark.real]
+    if "server" in metafunc.fixturenames:
+        metafunc.parametrize("server", NAMES, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        name = getattr(item, "callspec", None) and item.callspec.params.get("server")
+        if not name:
+            continue
+        item.add_marker(pytest.mark.real)
+        chosen = zlib.crc32(item.name.removesuffix("]").rpartition("nats-server")[0].encode()) % SHARE == 0
         if name != "liftlog" and not (name == "nats-server" and chosen):
-            marks.append(pytest.mark.nightly)
-        if found.missing and name.startswith("liftlog"):
-            marks.append(pytest.mark.xfail(reason=found.missing))
-        parameters.append(pytest.param(name, marks=marks))
-    metafunc.parametrize("server", parameters, indirect=True)
+            item.add_marker(pytest.mark.nightly)
+        missing = proof_of(item).missing
+        if missing and name.startswith("liftlog"):
+            item.add_marker(pytest.mark.xfail(reason=missing))
+
+
+def proof_of(item: pytest.Function) -> Proof:
+    """What this test proves, or this case of it."""
+    known = proof(item.function)
+    for case, its in known.cases.items():
+        if item.callspec.id.startswith(case) or item.callspec.id.endswith(case):
+            return its
+    return known
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
 """Answers held against the clients' own types: no key that clients do not know, none missing that they need.
 
-The fields of nats-py's types, and beside them the few that nats.go and the JavaScript client read of newer servers.
+The fields of nats-py's types, and beside them the few that nats.go and the JavaScript client read of newer
+servers.
 A key with `!` is always there.
 """
 
@@ -25,7 +26,8 @@ def _of(kind: type[api.Base], *required: str, **nested: Shape | list[Shape]) -> 
 ANY: Shape = {"*": None}
 
 SUBJECT_TRANSFORM = _of(api.SubjectTransform)
-SOURCE = _of(api.StreamSource, "name", external=_of(api.ExternalStream), subject_transforms=[SUBJECT_TRANSFORM])
+EXTERNAL = _of(api.ExternalStream)
+SOURCE = _of(api.StreamSource, "name", external=EXTERNAL, subject_transforms=[SUBJECT_TRANSFORM])
 STREAM_CONFIG = _of(
     api.StreamConfig,
     *("name", "retention", "max_consumers", "max_msgs", "max_bytes", "max_age", "max_msgs_per_subject"),
@@ -102,6 +104,9 @@ ANSWERS: dict[str, Shape] = {
     "stream_msg_get": {"message!": MESSAGE},
     "stream_msg_delete": SUCCESS,
     "stream_leader_stepdown": SUCCESS,
+    "stream_snapshot": {},
+    "stream_restore": {"deliver_subject": None},
+    "stream_remove_peer": {},
     "consumer_create": CONSUMER_INFO,
     "consumer_info": CONSUMER_INFO,
     "consumer_names": PAGE | {"consumers!": None},
@@ -126,7 +131,8 @@ def strange(value: Any, shape: Shape | list[Shape] | None, where: str = "") -> l
     if isinstance(shape, list):
         if not isinstance(value, list):
             return [f"{where} is no list"]
-        return [each for number, one in enumerate(value) for each in strange(one, shape[0], f"{where}[{number}]")]
+        inner = shape[0]
+        return [each for at, one in enumerate(value) for each in strange(one, inner, f"{where}[{at}]")]
     if not isinstance(value, dict):
         return [f"{where} is no object"]
     if "*" in shape:

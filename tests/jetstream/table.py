@@ -1,8 +1,9 @@
 """What a test of this folder proves: lines of the table in docs/jetstream.md, and how liftlog differs there.
 
-A test runs unmodified on nats-server and on liftlog. Where liftlog does something else on purpose, the test is
-marked with the reason and asserts what liftlog does instead; the reason stands in the table. `scripts/jetstream_table.py`
-makes the table of these marks and of the results of the last whole run (tests/golden/jetstream.json).
+A test runs unmodified on nats-server and on liftlog. Where liftlog does something else on purpose, the test
+is marked with the reason and asserts what liftlog does instead; the reason stands in the table.
+`scripts/jetstream_table.py` makes the table of these marks and of the results of the last whole run
+(tests/golden/jetstream.json).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import pytest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +41,8 @@ class Proof:
     differs: str = ""
     refused: str = ""
     missing: str = ""
+    cases: dict[str, Proof] = field(default_factory=dict)
+    """What is known of one case of a test that has several, by the case's line."""
 
 
 def proof(function: Callable[..., Any]) -> Proof:
@@ -86,5 +91,32 @@ def missing(reason: str) -> Callable[[F], F]:
     def mark(function: F) -> F:
         proof(function).missing = reason
         return function
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a test: what the test is given, and what differs of this case alone."""
+
+    given: Any
+    differs: str = ""
+    refused: str = ""
+    missing: str = ""
+
+
+def proves_each(section: str, call: str, cases: dict[str, Any]) -> Callable[[F], F]:
+    """A test with a case for each line: `given` is what stands beside the line here, or in a Case."""
+    assert section in SECTIONS, section
+
+    def mark(function: F) -> F:
+        known = proof(function)
+        parameters = []
+        for what, given in cases.items():
+            case = given if isinstance(given, Case) else Case(given)
+            line = (section, call, what)
+            known.cases[what] = Proof([line], case.differs, case.refused, case.missing)
+            parameters.append(pytest.param(case.given, id=what))
+        return pytest.mark.parametrize("given", parameters)(function)  # type: ignore[return-value]
 
     return mark

@@ -1,4 +1,4 @@
-"""A program of a user's: a nats-py connection, names of its own, and the API's requests as they go over the wire."""
+"""A program of a user's: a nats-py connection, names of its own, and the API's requests as they are sent."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class User:
         user = cls(server, connection)
         try:
             yield user
-            assert user.complaints == []
+            if user.complaints:
+                raise AssertionError("\n".join(user.complaints))
         finally:
             for made in sorted(user._made):
                 await user._plain_request(f"$JS.API.STREAM.DELETE.{made}", b"", timeout=DEADLINE_S)
