@@ -46,7 +46,7 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
     cluster = LocalCluster(folder, nodes)
     for node in cluster.nodes.values():
-        node.config = replace(node.config, jetstream=replace(node.config.jetstream, enabled=True))
+        node.config = replace(node.config, jetstream=True)
     with cluster:
         yield cluster.nats_url
 
