@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from liftlog.real.local_cluster import LocalCluster
@@ -46,7 +46,7 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
     cluster = LocalCluster(folder, nodes)
     for node in cluster.nodes.values():
-        node.config = replace(node.config, jetstream=True)
+        node.config = node.config._replace(jetstream=True)
     with cluster:
         yield cluster.nats_url
 
