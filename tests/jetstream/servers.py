@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.real.nats_server import NatsServer, free_port
 
@@ -46,7 +48,7 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
     cluster = LocalCluster(folder, nodes)
     for node in cluster.nodes.values():
-        node.config = node.config._replace(jetstream=True)
+        node.config = structs.replace(node.config, jetstream=True)
     with cluster:
         yield cluster.nats_url
 
