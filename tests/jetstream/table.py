@@ -40,7 +40,6 @@ class Proof:
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     differs: str = ""
     refused: str = ""
-    missing: str = ""
     cases: dict[str, Proof] = field(default_factory=dict)
     """What is known of one case of a test that has several, by the case's line."""
 
@@ -85,16 +84,6 @@ def refused(reason: str) -> Callable[[F], F]:
     return mark
 
 
-def missing(reason: str) -> Callable[[F], F]:
-    """liftlog does not do this yet: the test is expected to fail there."""
-
-    def mark(function: F) -> F:
-        proof(function).missing = reason
-        return function
-
-    return mark
-
-
 @dataclass(frozen=True)
 class Case:
     """One case of a test: what the test is given, and what differs of this case alone."""
@@ -102,7 +91,6 @@ class Case:
     given: Any
     differs: str = ""
     refused: str = ""
-    missing: str = ""
 
 
 def proves_each(section: str, call: str, cases: dict[str, Any]) -> Callable[[F], F]:
@@ -115,7 +103,7 @@ def proves_each(section: str, call: str, cases: dict[str, Any]) -> Callable[[F],
         for what, given in cases.items():
             case = given if isinstance(given, Case) else Case(given)
             line = (section, call, what)
-            known.cases[what] = Proof([line], case.differs, case.refused, case.missing)
+            known.cases[what] = Proof([line], case.differs, case.refused)
             parameters.append(pytest.param(case.given, id=what))
         return pytest.mark.parametrize("given", parameters)(function)  # type: ignore[return-value]
 
