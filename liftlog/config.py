@@ -38,6 +38,10 @@
     listen = "127.0.0.1:4901"        # without it there is no such port; whoever reaches it may read it
     partitions_max = 2000            # so many copies have series of their own; 0: none
 
+    [jetstream]                      # optional: programs written for NATS JetStream, see docs/jetstream.md
+    enabled = true
+    domain = "liftlog"
+
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
 
@@ -71,6 +75,8 @@ from liftlog.types import LiftlogError, NodeConfig
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
 DEFAULT_CLUSTER = "liftlog"
+DEFAULT_DOMAIN = "liftlog"
+"""Of JetStream's door."""
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
 ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
@@ -148,6 +154,7 @@ KEYS: dict[str, dict[str, type]] = {
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
+    "jetstream": {"enabled": bool, "domain": str},
     "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -203,6 +210,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     metrics_listen: str = ""
     """Empty: nothing is told there."""
     metrics_partitions_max: int = METRICS_PARTITIONS_MAX
+    jetstream: bool = False
+    jetstream_domain: str = DEFAULT_DOMAIN
 
     @property
     def metrics_open(self) -> bool:
@@ -256,6 +265,9 @@ class ServerConfig(msgspec.Struct, frozen=True):
         if self.metrics_listen:
             lines += ["", "[metrics]", f"listen = {_quote(self.metrics_listen)}"]
             lines += [f"partitions_max = {self.metrics_partitions_max}"]
+        if self.jetstream or self.jetstream_domain != DEFAULT_DOMAIN:
+            lines += ["", "[jetstream]", f"enabled = {str(self.jetstream).lower()}"]
+            lines += [f"domain = {_quote(self.jetstream_domain)}"]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -431,10 +443,22 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         network=NetworkLimits(**limits),
         metrics_listen=metrics_listen,
         metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
+        jetstream=settings.get(("jetstream", "enabled"), False),
+        jetstream_domain=_domain(settings.get(("jetstream", "domain"), DEFAULT_DOMAIN), source),
     )
     _check_security(config, source)
     _check_limits(config.network, source)
     return config
+
+
+def _domain(name: str, source: str) -> str:
+    """One token of a subject. "API" would be the bare prefix."""
+    if not CLUSTER_NAME.fullmatch(name) or name in ("API", "ACK", "FC", "EVENT"):
+        raise LiftlogError(
+            f"{source}: [jetstream] domain = {name!r}; use 1 to 64 letters, digits, '_' or '-', and not API, "
+            "ACK, FC or EVENT"
+        )
+    return name
 
 
 def _peer_listen(settings: dict[tuple[str, str], Any], peers: dict[int, str], node: int, source: str) -> str:

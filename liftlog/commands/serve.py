@@ -27,7 +27,7 @@ from liftlog.driver.interpreter import Observer
 from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
-from liftlog.real.server import Built, run_server
+from liftlog.real.server import Beside, Built, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
@@ -58,6 +58,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
     serve.add_argument("--metrics", metavar="HOST:PORT", help="tell metrics, health and readiness there")
+    serve.add_argument(
+        "--jetstream", action="store_true", default=None, help="answer programs written for NATS JetStream"
+    )
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
     serve.add_argument("--log-format", choices=eventlog.FORMATS, help="of the log on standard error")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
@@ -103,6 +106,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
         ("node", "log_format"): args.log_format,
         ("nats", "url"): args.nats,
         ("metrics", "listen"): args.metrics,
+        ("jetstream", "enabled"): args.jetstream,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
     sparing = eventlog.set_up(config.log_format, config.node)
@@ -134,13 +138,14 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
             trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
             observers.append(trace.stepped)
         observers.append(Watcher(node, sparing).stepped)
+        beside = None if not config.jetstream else door_beside(config)
         if not config.metrics_listen:
-            return Built(node, engine, observers)
+            return Built(node, engine, observers, beside=beside)
         # Imported here: a node that tells nothing needs neither h11 nor prometheus-client.
         from liftlog.eyes.onlooker import MetricsOnlooker
 
         onlooker = MetricsOnlooker(node, config, engine.log_bytes)
-        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker)
+        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker, beside)
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
@@ -156,6 +161,23 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
     finally:
         sparing.tell(time.time(), everything=True)
     return 0
+
+
+def door_beside(config: configuration.ServerConfig) -> Beside:
+    """JetStream's door, which is a client of the cluster with the node's own secret and login."""
+    # Imported here: a node without a door needs no client, and starts sooner without one.
+    from liftlog.client import Client
+    from liftlog.jetstream.beside import DoorBeside
+
+    async def connect() -> Client:
+        return await Client.connect(
+            config.nats_url,
+            cluster=config.cluster,
+            secret_file=config.client_secret_file or "none",
+            login=config.nats_login,
+        )
+
+    return DoorBeside(connect, config.jetstream_domain)
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:

@@ -1,0 +1,202 @@
+"""A stream's configuration as JetStream says it, and as liftlog does.
+
+What JetStream has and liftlog has not is refused with a sentence, unless it says what is so anyway: clients
+send every field, with its default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from liftlog.jetstream.errors import STREAM_INVALID, Fault
+from liftlog.types import StreamConfig
+
+DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
+"""JetStream's, where none is named."""
+NS_PER_MS = 1_000_000
+PAYLOAD_BYTES = 1024 * 1024
+FORBIDDEN_IN_NAMES = frozenset("> *./\\\t\r\n\f ")
+NAME_CHARACTERS_MAX = 255
+
+
+class ConsumerLimits(msgspec.Struct, forbid_unknown_fields=True):
+    """Bounds of what consumers may ask for; 0 = none."""
+
+    inactive_threshold: int = 0
+    max_ack_pending: int = 0
+
+
+class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """What clients send and get. Durations in ns; -1, and mostly 0, is no limit."""
+
+    name: str = ""
+    description: str | None = None
+    subjects: list[str] | None = None
+    retention: str = "limits"
+    max_consumers: int = -1
+    max_msgs: int = -1
+    max_bytes: int = -1
+    max_age: int = 0
+    max_msgs_per_subject: int = -1
+    max_msg_size: int = -1
+    discard: str = "old"
+    discard_new_per_subject: bool | None = False
+    storage: str = "file"
+    num_replicas: int = 1
+    no_ack: bool = False
+    template_owner: str | None = None
+    duplicate_window: int = 0
+    placement: dict[str, Any] | None = None
+    mirror: dict[str, Any] | None = None
+    sources: list[Any] | None = None
+    compression: str | None = "none"
+    first_seq: int | None = 0
+    subject_transform: dict[str, Any] | None = None
+    republish: dict[str, Any] | None = None
+    allow_direct: bool | None = None
+    mirror_direct: bool | None = False
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool | None = False
+    consumer_limits: ConsumerLimits | None = None
+    allow_msg_ttl: bool | None = False
+    subject_delete_marker_ttl: int | None = 0
+    allow_msg_counter: bool | None = False
+    allow_atomic: bool | None = False
+    allow_msg_schedules: bool | None = False
+    allow_batched: bool | None = False
+    persist_mode: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class StreamConfigAnswer(msgspec.Struct):
+    """The configuration in force. Only keys that every client knows."""
+
+    name: str
+    subjects: list[str]
+    retention: str
+    max_consumers: int
+    max_msgs: int
+    max_bytes: int
+    max_age: int
+    max_msgs_per_subject: int
+    max_msg_size: int
+    discard: str
+    storage: str
+    num_replicas: int
+    duplicate_window: int
+    compression: str
+    allow_direct: bool
+    mirror_direct: bool
+    sealed: bool
+    deny_delete: bool
+    deny_purge: bool
+    allow_rollup_hdrs: bool
+    no_ack: bool = False
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+NOT_THERE: dict[str, str] = {
+    "mirror": "mirrors are not supported: liftlog's streams keep what is published to them",
+    "sources": "sources are not supported: liftlog's streams keep what is published to them",
+    "republish": "republish is not supported",
+    "subject_transform": "subject_transform is not supported",
+    "template_owner": "template_owner is not supported",
+    "placement": "placement is not supported: liftlog places copies itself",
+    "discard_new_per_subject": "discard_new_per_subject is not supported",
+    "first_seq": "first_seq is not supported: streams begin at sequence 1",
+    "sealed": "sealed is not supported yet",
+    "deny_delete": "deny_delete is not supported yet",
+    "deny_purge": "deny_purge is not supported yet",
+    "allow_rollup_hdrs": "allow_rollup_hdrs is not supported yet",
+    "allow_msg_ttl": "allow_msg_ttl is not supported yet",
+    "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
+    "allow_msg_counter": "allow_msg_counter is not supported",
+    "allow_atomic": "allow_atomic is not supported yet",
+    "allow_msg_schedules": "allow_msg_schedules is not supported",
+    "allow_batched": "allow_batched is not supported",
+    "mirror_direct": "mirror_direct is not supported",
+    "description": "description is not supported yet",
+    "metadata": "metadata is not supported yet",
+    "consumer_limits": "consumer_limits is not supported",
+}
+"""Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
+from here: this is the place to switch it on."""
+
+
+def name_problem(name: str) -> str:
+    """Why JetStream refuses a name of a stream or consumer; empty if it does not."""
+    if not name or len(name) > NAME_CHARACTERS_MAX or FORBIDDEN_IN_NAMES & set(name):
+        return f"a name has 1 to {NAME_CHARACTERS_MAX} characters, and none of '> * . / \\' or white space"
+    return ""
+
+
+def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> StreamConfig:
+    """What liftlog is to create. Raises JsError with the first field that it cannot honour."""
+    for field, sentence in NOT_THERE.items():
+        if getattr(config, field):
+            raise fault.because(sentence)
+    if config.retention != "limits":
+        raise fault.because(f"retention {config.retention!r} is not supported yet: use 'limits'")
+    if config.storage != "file":
+        raise fault.because(f"storage {config.storage!r} is not supported: liftlog keeps messages in files")
+    if config.max_consumers > 0:
+        raise fault.because("max_consumers is not supported: any number may be made")
+    if config.persist_mode not in (None, "", "default"):
+        raise fault.because(f"persist_mode {config.persist_mode!r} is not supported: acks mean synced")
+    subjects = config.subjects or [config.name]
+    if len(subjects) > 1:
+        raise fault.because("several subjects in one stream are not supported yet")
+    new = config.discard == "new"
+    if new and config.max_bytes > 0:
+        raise fault.because("max_bytes with discard 'new' is not supported: use max_msgs")
+    window_ns = config.duplicate_window or DUPLICATE_WINDOW_NS
+    if config.max_age and not config.duplicate_window:
+        window_ns = min(window_ns, config.max_age)
+    return StreamConfig(
+        name=config.name,
+        subject=subjects[0],
+        replication_factor=max(1, config.num_replicas),
+        ack_reply=not config.no_ack,
+        max_payload_bytes=config.max_msg_size if config.max_msg_size > 0 else PAYLOAD_BYTES,
+        retention_ms=-(-max(0, config.max_age) // NS_PER_MS),
+        retention_bytes=max(0, config.max_bytes),
+        retention_messages=0 if new else max(0, config.max_msgs),
+        messages_max=config.max_msgs if new and config.max_msgs > 0 else UNSET,
+        codec="lz4" if config.compression == "s2" else "none",
+        dedupe_window_ms=-(-window_ns // NS_PER_MS),
+        removal=True,
+        max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
+    )
+
+
+def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
+    """A stream of liftlog's, as JetStream tells it."""
+    most = config.holds_most or config.retention_messages
+    return StreamConfigAnswer(
+        name=config.name,
+        subjects=[config.subject],
+        retention="limits",
+        max_consumers=-1,
+        max_msgs=most or -1,
+        max_bytes=config.retention_bytes or -1,
+        max_age=config.retention_ms * NS_PER_MS,
+        max_msgs_per_subject=config.keeps_of_subject or -1,
+        max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
+        discard="new" if config.holds_most else "old",
+        storage="file",
+        num_replicas=config.replication_factor,
+        duplicate_window=config.remembers_ms * NS_PER_MS,
+        compression="none" if config.codec == "none" else "s2",
+        allow_direct=True,
+        mirror_direct=False,
+        sealed=config.read_only,
+        deny_delete=False,
+        deny_purge=False,
+        allow_rollup_hdrs=False,
+        no_ack=not config.ack_reply,
+    )

@@ -1,0 +1,37 @@
+"""What handlers are given: the door as they see it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from nats.aio.client import Client as NatsConnection
+
+from liftlog.client.client import Client
+from liftlog.jetstream.answers import Answer
+from liftlog.jetstream.calls import Call
+
+
+class Room(Protocol):
+    """The door, to a handler: with what it asks, and what it may say of itself."""
+
+    client: Client
+    """liftlog."""
+    domain: str
+    calls: int
+    errors: int
+
+    @property
+    def nats(self) -> NatsConnection:
+        """To send what is no answer: messages, statuses, advisories."""
+        ...
+
+    def start(self, work: Awaitable[None], what: str) -> None:
+        """Let something go on until it ends or the door is closed; its errors are logged."""
+        ...
+
+
+Handler = Callable[[Room, Call], Awaitable[Answer | None]]
+"""Answers a call; None: it has answered itself, or nobody waits. Raises JsError, LiftlogError."""
+Handlers = Mapping[str, Handler]
+"""By verb."""

@@ -1,0 +1,160 @@
+"""The door: subscriptions, and which handler answers which call.
+
+Every request is a task of its own, at most UNDER_WAY_MAX at once. Whatever goes wrong in it becomes one
+answer that is an error, and, if JetStream does not foresee it, one line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable
+
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+
+from liftlog.client.client import Client
+from liftlog.eventlog import say
+from liftlog.jetstream import account, streams
+from liftlog.jetstream.answers import Answer, encode_answer, encode_error, kind_of
+from liftlog.jetstream.calls import Call, parse_call
+from liftlog.jetstream.dispatch import Handlers
+from liftlog.jetstream.errors import BAD_REQUEST, NO_RESOURCES, UNAVAILABLE, JsError, error_of
+
+DEFAULT_DOMAIN = "liftlog"
+QUEUE = "liftlog-jetstream"
+UNDER_WAY_MAX = 4096
+PROBE_S = 0.5
+"""How long somebody else has to say that JetStream is there."""
+
+HANDLERS: Handlers = {
+    **account.HANDLERS,
+    **streams.HANDLERS,
+}
+"""Every call that is answered, by verb; the modules of this room bring theirs."""
+
+
+class Door:
+    """Answers JetStream's calls, with one client. `open`, then `close`."""
+
+    def __init__(self, client: Client, domain: str = DEFAULT_DOMAIN) -> None:
+        self.client = client
+        self.domain = domain
+        self.calls = 0
+        self.errors = 0
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def nats(self) -> NatsConnection:
+        return self.client.nats
+
+    @property
+    def own_prefix(self) -> str:
+        """Under which the door always answers."""
+        return f"$JS.{self.domain}.API"
+
+    async def open(self) -> bool:
+        """Begin to answer. Returns whether the bare prefix is served too."""
+        alone = not await self.somebody_answers()
+        prefixes = [self.own_prefix, "$JS.API"] if alone else [self.own_prefix]
+        for prefix in prefixes:
+            await self._listen(prefix)
+        await self.nats.flush()
+        if alone:
+            text = f"JetStream's door answers on $JS.API and {self.own_prefix}"
+        else:
+            text = (
+                f"JetStream's door answers on {self.own_prefix} only, since this NATS account has "
+                f"JetStream of its own: programs say domain '{self.domain}'"
+            )
+        say(logging.INFO, "jetstream", text, bare=alone)
+        return alone
+
+    async def close(self) -> None:
+        """End what is under way. The client stays open."""
+        for task in (*self._under_way, *self._background):
+            task.cancel()
+        await asyncio.gather(*self._under_way, *self._background, return_exceptions=True)
+
+    def start(self, work: Awaitable[None], what: str) -> None:
+        """Let something go on until it ends or the door is closed; its errors are logged."""
+
+        async def watched() -> None:
+            try:
+                await work
+            except Exception as error:
+                say(logging.WARNING, "jetstream", f"{what}: {error}", what=what)
+
+        self._keep(self._background, asyncio.create_task(watched()))
+
+    async def somebody_answers(self) -> bool:
+        """Whether a JetStream that is none of our doors serves this account."""
+        try:
+            answer = await self.nats.request("$JS.API.INFO", b"", timeout=PROBE_S)
+        except (nats.errors.NoRespondersError, nats.errors.TimeoutError, TimeoutError):
+            return False
+        return f'"domain":"{self.domain}"'.encode() not in answer.data
+
+    async def _listen(self, prefix: str) -> None:
+        async def came(message: Msg) -> None:
+            self._take(prefix, message)
+
+        await self.nats.subscribe(f"{prefix}.>", queue=QUEUE, cb=came)
+
+    def _take(self, prefix: str, message: Msg) -> None:
+        """A request has come."""
+        self.calls += 1
+        headers = message.headers or {}
+        try:
+            call = parse_call(message.subject, prefix, message.data, headers, message.reply)
+            if len(self._under_way) >= UNDER_WAY_MAX:
+                raise NO_RESOURCES.because()
+        except JsError as error:
+            verb = message.subject[len(prefix) + 1 :]
+            self._keep(self._under_way, asyncio.create_task(self._refuse(message.reply, verb, error)))
+            return
+        self._keep(self._under_way, asyncio.create_task(self._handle(call)))
+
+    @staticmethod
+    def _keep(tasks: set[asyncio.Task[None]], task: asyncio.Task[None]) -> None:
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _handle(self, call: Call) -> None:
+        try:
+            handler = HANDLERS.get(call.verb)
+            if handler is None:
+                sentence = f"{call.verb} is not supported"
+                raise JsError(BAD_REQUEST.code, BAD_REQUEST.err_code, sentence)
+            answer = await handler(self, call)
+        except Exception as error:
+            known = error_of(error)
+            if not isinstance(error, JsError):
+                say(logging.WARNING, "jetstream", f"{call.subject}: {error}", error=type(error).__name__)
+            await self._refuse(call.reply, call.verb, known)
+        else:
+            if answer is not None:
+                await self._answer(call, answer)
+
+    async def _answer(self, call: Call, answer: Answer) -> None:
+        await self._send(call.reply, encode_answer(answer, kind_of(call.verb)))
+
+    async def _refuse(self, reply: str, verb: str, error: JsError) -> None:
+        self.errors += 1
+        await self._send(reply, encode_error(error, verb))
+
+    async def _send(self, reply: str, payload: bytes) -> None:
+        if not reply:
+            return
+        try:
+            await self.nats.publish(reply, payload)
+        except nats.errors.MaxPayloadError:
+            text = f"{UNAVAILABLE.sentence}: the answer is longer than NATS carries"
+            error = JsError(UNAVAILABLE.code, UNAVAILABLE.err_code, text)
+            await self.nats.publish(reply, encode_error(error, ""))
+        except (nats.errors.ConnectionClosedError, nats.errors.OutboundBufferLimitError) as error:
+            with contextlib.suppress(Exception):
+                say(logging.WARNING, "jetstream", f"an answer is lost: {error}", error=type(error).__name__)
