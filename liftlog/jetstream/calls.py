@@ -10,6 +10,7 @@ import msgspec
 from liftlog.jetstream.errors import BAD_REQUEST, INVALID_JSON
 
 T = TypeVar("T")
+REQUIRED_LEVEL = "Nats-Required-Api-Level"
 
 NAMED: dict[str, tuple[int, bool]] = {
     "INFO": (0, False),
@@ -62,6 +63,11 @@ class Call(msgspec.Struct, frozen=True):
             return msgspec.json.decode(self.payload.strip() or b"{}", type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise INVALID_JSON.because(error) from None
+
+    def needs_at_most(self, level: int) -> bool:
+        """Whether the client is content with what this API level brings."""
+        wanted = self.headers.get(REQUIRED_LEVEL, "0")
+        return wanted.isascii() and wanted.isdigit() and int(wanted) <= level
 
     def anything(self) -> Any:
         """What was sent, whatever it is. Raises JsError."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.jetstream.errors import STREAM_INVALID, Fault
+from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 
 DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
@@ -200,3 +201,40 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         allow_rollup_hdrs=False,
         no_ack=not config.ack_reply,
     )
+
+
+ALTERABLE = tuple(name for name in StreamChanges.__struct_fields__ if name in StreamConfig.__struct_fields__)
+
+
+def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
+    """What makes the one of the other. What stands only in `before` and has no name in JetStream stays.
+    Raises JsError for what cannot be changed.
+    """
+    changes: dict[str, Any] = {}
+    for name in FROM_JETSTREAM:
+        old, new = getattr(before, name), getattr(after, name)
+        if old == new:
+            continue
+        if name not in ALTERABLE:
+            raise STREAM_INVALID.because(
+                f"stream configuration update can not change {SAID_AS.get(name, name)}"
+            )
+        changes[name] = new if new is not UNSET else 0
+    return StreamChanges(**changes)
+
+
+SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
+FROM_JETSTREAM = (
+    "subject",
+    "replication_factor",
+    "ack_reply",
+    "max_payload_bytes",
+    "retention_ms",
+    "retention_bytes",
+    "retention_messages",
+    "messages_max",
+    "codec",
+    "dedupe_window_ms",
+    "max_messages_per_subject",
+)
+"""Fields of a stream that follow from what JetStream calls its configuration."""

@@ -16,21 +16,34 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
 from liftlog.client.client import Client
+from liftlog.client.errors import RequestFailed
 from liftlog.eventlog import say
-from liftlog.jetstream import account, streams
+from liftlog.jetstream import account, stored, streams
 from liftlog.jetstream.answers import Answer, encode_answer, encode_error, kind_of
+from liftlog.jetstream.blocks import publish_block
 from liftlog.jetstream.calls import Call, parse_call
 from liftlog.jetstream.dispatch import Handlers
-from liftlog.jetstream.errors import BAD_REQUEST, NO_RESOURCES, UNAVAILABLE, JsError, error_of
+from liftlog.jetstream.errors import (
+    BAD_REQUEST,
+    NEEDS_API_LEVEL,
+    NO_RESOURCES,
+    UNAVAILABLE,
+    JsError,
+    error_of,
+)
+from liftlog.jetstream.statuses import NEEDS_API_LEVEL as STATUS_NEEDS_API_LEVEL
 
 DEFAULT_DOMAIN = "liftlog"
 QUEUE = "liftlog-jetstream"
 UNDER_WAY_MAX = 4096
+ANSWERED_WITH_STATUS = ("DIRECT.GET", "CONSUMER.MSG.NEXT")
+"""Calls that are answered with messages, not with JSON."""
 PROBE_S = 0.5
 """How long somebody else has to say that JetStream is there."""
 
 HANDLERS: Handlers = {
     **account.HANDLERS,
+    **stored.HANDLERS,
     **streams.HANDLERS,
 }
 """Every call that is answered, by verb; the modules of this room bring theirs."""
@@ -125,6 +138,9 @@ class Door:
 
     async def _handle(self, call: Call) -> None:
         try:
+            if not call.needs_at_most(account.API_LEVEL):
+                await self._refuse_level(call)
+                return
             handler = HANDLERS.get(call.verb)
             if handler is None:
                 sentence = f"{call.verb} is not supported"
@@ -132,7 +148,8 @@ class Door:
             answer = await handler(self, call)
         except Exception as error:
             known = error_of(error)
-            if not isinstance(error, JsError):
+            foreseen = isinstance(error, RequestFailed) and not error.retryable
+            if not isinstance(error, JsError) and not foreseen:
                 say(logging.WARNING, "jetstream", f"{call.subject}: {error}", error=type(error).__name__)
             await self._refuse(call.reply, call.verb, known)
         else:
@@ -145,6 +162,15 @@ class Door:
     async def _refuse(self, reply: str, verb: str, error: JsError) -> None:
         self.errors += 1
         await self._send(reply, encode_error(error, verb))
+
+    async def _refuse_level(self, call: Call) -> None:
+        """The client needs more than we have."""
+        if call.verb in ANSWERED_WITH_STATUS:
+            self.errors += 1
+            if call.reply:
+                await publish_block(self.nats, call.reply, STATUS_NEEDS_API_LEVEL.block())
+        else:
+            await self._refuse(call.reply, call.verb, NEEDS_API_LEVEL.because())
 
     async def _send(self, reply: str, payload: bytes) -> None:
         if not reply:

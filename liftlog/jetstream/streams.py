@@ -2,61 +2,72 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
-from liftlog.client.reader import EARLIEST, NEW
-from liftlog.jetstream.answers import ZERO_TIME, Answer, rfc3339
+from liftlog.client.reader import NEW
+from liftlog.jetstream.answers import Answer, SuccessAnswer
 from liftlog.jetstream.calls import Call
 from liftlog.jetstream.configs import (
     JsStreamConfig,
-    StreamConfigAnswer,
     from_stream_config,
     name_problem,
+    stream_changes,
     to_stream_config,
 )
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
+    BAD_REQUEST,
     INVALID_JSON,
+    REPLICAS_NOT_SUPPORTED,
+    STREAM_DELETE,
+    STREAM_GENERAL,
     STREAM_INVALID,
     STREAM_NAME_EXISTS,
     STREAM_NAME_MISMATCH,
     STREAM_NOT_FOUND,
     SUBJECTS_OVERLAP,
 )
-from liftlog.messages import ERR_EXISTS, StreamInfo
-from liftlog.subjects.grammar import overlap
+from liftlog.jetstream.shown import find_stream, is_shown, shown_streams
+from liftlog.jetstream.states import StreamInfoAnswer, describe
+from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo
+from liftlog.subjects.grammar import overlap, subject_problem
 from liftlog.types import StreamConfig
 
 NAMES_MAX = 1024
 """So many names a page has."""
+INFOS_MAX = 256
+"""So many streams a page describes."""
+SUBJECTS_MAX = 100_000
+"""So many subjects of a stream a page has."""
+AT_ONCE = 16
+"""So many streams of a page are looked at at once."""
 
 
-class StreamState(msgspec.Struct):
-    """What is in a stream. A stream without messages: `first_seq` is one more than `last_seq`."""
+class PageRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """`subject`: only streams whose subjects have something in common with it."""
 
-    messages: int
-    bytes: int
-    first_seq: int
-    first_ts: str
-    last_seq: int
-    last_ts: str
-    consumer_count: int
-    num_subjects: int | UnsetType = UNSET
-    num_deleted: int | UnsetType = UNSET
-    deleted: list[int] | UnsetType = UNSET
-    subjects: dict[str, int] | UnsetType = UNSET
+    offset: int = 0
+    subject: str | None = None
 
 
-class StreamInfoAnswer(Answer):
-    kind: ClassVar[str] = "stream_info"
-    config: StreamConfigAnswer
-    state: StreamState
-    domain: str
-    did_create: bool | UnsetType = UNSET
+class InfoRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """`subjects_filter`: count the messages of subjects that it matches."""
+
+    subjects_filter: str | None = None
+    deleted_details: bool = False
+    offset: int = 0
+
+
+class PurgeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Purge what `filter` matches, below the sequence `seq`, or all but the newest `keep`."""
+
+    filter: str | None = None
+    seq: int | None = None
+    keep: int | None = None
 
 
 class StreamNamesAnswer(Answer):
@@ -67,77 +78,59 @@ class StreamNamesAnswer(Answer):
     streams: list[str]
 
 
-class NamesRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """`subject`: only streams whose subjects have something in common with it."""
-
-    offset: int = 0
-    subject: str | None = None
-
-
-def is_jetstream(info: StreamInfo) -> bool:
-    """Whether a stream is one that the door shows: one partition, whose messages can be deleted."""
-    return len(info.partitions) == 1 and info.config.has_journal
+class StreamListAnswer(Answer):
+    kind: ClassVar[str] = "stream_list"
+    total: int
+    offset: int
+    limit: int
+    streams: list[StreamInfoAnswer]
 
 
-async def find_stream(room: Room, name: str) -> StreamInfo:
-    """The stream of this name. Raises JsError, "stream not found", for those that the door does not show."""
-    info = await room.client.stream(name)
-    if not is_jetstream(info):
-        raise STREAM_NOT_FOUND.because()
-    return info
+class PurgedAnswer(Answer):
+    kind: ClassVar[str] = "stream_purge"
+    purged: int
+    success: bool = True
 
 
-async def stream_state(room: Room, info: StreamInfo) -> StreamState:
-    """What is in it now."""
-    reader = room.client.reader(info, 0)
-    last_seq = await reader.offset(NEW)
-    counts = await room.client.subjects(info)
-    first = await room.client.next_matching(info, ">", await reader.offset(EARLIEST))
-    return StreamState(
-        messages=sum(counts.values()),
-        bytes=0,
-        first_seq=first.record.offset + 1 if first is not None else last_seq + 1,
-        first_ts=rfc3339(first.record.timestamp_ms) if first is not None else ZERO_TIME,
-        last_seq=last_seq,
-        last_ts=ZERO_TIME,
-        consumer_count=0,
-        num_subjects=len(counts) or UNSET,
-    )
-
-
-async def describe(room: Room, info: StreamInfo) -> StreamInfoAnswer:
-    """All of a stream."""
-    return StreamInfoAnswer(
-        config=from_stream_config(info.config), state=await stream_state(room, info), domain=room.domain
-    )
+def _wanted(call: Call) -> tuple[JsStreamConfig, StreamConfig]:
+    """The configuration that was sent, as both say it. Raises JsError."""
+    wanted = call.body(JsStreamConfig)
+    problem = name_problem(wanted.name)
+    if problem:
+        raise STREAM_INVALID.because(problem)
+    if wanted.name != call.stream:
+        raise STREAM_NAME_MISMATCH.because()
+    return wanted, to_stream_config(wanted)
 
 
 async def create_stream(room: Room, call: Call) -> StreamInfoAnswer:
     """Create it; the same configuration again is the same answer."""
-    wanted = call.body(JsStreamConfig)
-    if wanted.name != call.stream:
-        raise STREAM_NAME_MISMATCH.because()
-    problem = name_problem(wanted.name)
-    if problem:
-        raise STREAM_INVALID.because(problem)
-    config = to_stream_config(wanted)
+    _, config = _wanted(call)
     there = await room.client.streams()
     same = next((info for info in there if info.config.name == config.name), None)
     if same is None:
         refuse_overlap(there, config)
-        try:
-            info = await room.client.create_stream(config)
-        except RequestFailed as error:
-            if error.code != ERR_EXISTS:
-                raise STREAM_INVALID.because(error) from None
-            same = await room.client.stream(config.name)
-    if same is not None:
-        if not is_jetstream(same) or from_stream_config(same.config) != from_stream_config(config):
-            raise STREAM_NAME_EXISTS.because()
-        info = same
-    answer = await describe(room, info)
+        same = await _create(room, config)
+    if not is_shown(same) or from_stream_config(same.config) != from_stream_config(config):
+        raise STREAM_NAME_EXISTS.because()
+    answer = await describe(room, same)
     answer.did_create = True
     return answer
+
+
+async def _create(room: Room, config: StreamConfig) -> StreamInfo:
+    """The stream, which may be there meanwhile. Raises JsError, LiftlogError."""
+    try:
+        return await room.client.create_stream(config)
+    except RequestFailed as error:
+        if error.retryable:
+            raise
+        if error.code == ERR_EXISTS:
+            return await room.client.stream(config.name)
+        status = await room.client.status()
+        if config.replication_factor > len(status.nodes) == 1:
+            raise REPLICAS_NOT_SUPPORTED.because() from None
+        raise STREAM_INVALID.because(error) from None
 
 
 def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
@@ -147,26 +140,118 @@ def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
             raise SUBJECTS_OVERLAP.because()
 
 
+async def update_stream(room: Room, call: Call) -> StreamInfoAnswer:
+    """Change what can be changed while a stream is in use."""
+    _, config = _wanted(call)
+    info = await find_stream(room, call.stream)
+    changes = stream_changes(info.config, config)
+    if changes.named:
+        refuse_overlap(await room.client.streams(), config)
+        try:
+            await room.client.alter_stream(call.stream, changes)
+        except RequestFailed as error:
+            if error.retryable:
+                raise
+            raise STREAM_INVALID.because(error) from None
+        info = await find_stream(room, call.stream)
+    return await describe(room, info)
+
+
+async def delete_stream(room: Room, call: Call) -> SuccessAnswer:
+    """Delete it, with all that it holds."""
+    await find_stream(room, call.stream)
+    try:
+        await room.client.delete_stream(call.stream)
+    except RequestFailed as error:
+        if error.retryable:
+            raise
+        if error.code == ERR_NOT_FOUND:
+            raise STREAM_NOT_FOUND.because() from None
+        raise STREAM_DELETE.because(error) from None
+    return SuccessAnswer()
+
+
+async def purge_stream(room: Room, call: Call) -> PurgedAnswer:
+    """Remove messages: all, those below a sequence, all but the newest; of all subjects or some."""
+    request = call.body(PurgeRequest)
+    seq, keep = request.seq or 0, request.keep or 0
+    if (seq > 0 and keep > 0) or seq < 0 or keep < 0:
+        raise BAD_REQUEST.because()
+    pattern = request.filter or ">"
+    problem = subject_problem(pattern)
+    if problem:
+        raise STREAM_GENERAL.because(f"filter {pattern!r} is invalid: {problem}")
+    info = await find_stream(room, call.stream)
+    end = await room.client.reader(info, 0).offset(NEW)
+    if pattern == ">" and not seq and not keep:
+        messages = sum((await room.client.subjects(info)).values())
+        await room.client.purge(call.stream, 0, end)
+        return PurgedAnswer(messages)
+    up_to = min(end, seq - 1) if seq else end
+    return PurgedAnswer(await room.client.purge_subjects(call.stream, 0, pattern, keep, up_to))
+
+
 async def stream_info(room: Room, call: Call) -> StreamInfoAnswer:
     """What a stream is, and what is in it."""
-    return await describe(room, await find_stream(room, call.stream))
+    request = call.body(InfoRequest)
+    info = await find_stream(room, call.stream)
+    answer = await describe(room, info, request.deleted_details)
+    answer.total = answer.offset = answer.limit = 0
+    if request.subjects_filter:
+        problem = subject_problem(request.subjects_filter)
+        counts = {} if problem else await room.client.subjects(info, request.subjects_filter)
+        if counts:
+            offset = max(0, request.offset)
+            answer.total, answer.offset, answer.limit = len(counts), offset, SUBJECTS_MAX
+            page = sorted(counts)[offset : offset + SUBJECTS_MAX]
+            answer.state.subjects = {subject.decode(): counts[subject] for subject in page}
+    return answer
+
+
+async def _page(room: Room, call: Call) -> tuple[int, list[StreamInfo]]:
+    """Where a page begins, and all streams that pages are made of. Raises JsError."""
+    request = call.body(PageRequest)
+    if request.offset < 0:
+        raise INVALID_JSON.because("offset is negative")
+    shown = await shown_streams(room)
+    if request.subject:
+        wanted = request.subject
+        shown = [info for info in shown if overlap(info.config.subject, wanted)]
+    return request.offset, shown
 
 
 async def stream_names(room: Room, call: Call) -> StreamNamesAnswer:
     """The names of all streams, or of those that may keep a subject; none is no error."""
-    request = call.body(NamesRequest)
-    if request.offset < 0:
-        raise INVALID_JSON.because("offset is negative")
-    shown = [info for info in await room.client.streams() if is_jetstream(info)]
-    if request.subject:
-        shown = [info for info in shown if overlap(info.config.subject, request.subject)]
-    names = sorted(info.config.name for info in shown)
-    page = names[request.offset : request.offset + NAMES_MAX]
-    return StreamNamesAnswer(total=len(names), offset=request.offset, limit=NAMES_MAX, streams=page)
+    offset, shown = await _page(room, call)
+    names = [info.config.name for info in shown[offset : offset + NAMES_MAX]]
+    return StreamNamesAnswer(total=len(shown), offset=offset, limit=NAMES_MAX, streams=names)
+
+
+async def list_streams(room: Room, call: Call) -> StreamListAnswer:
+    """All streams, described. One that is deleted meanwhile is left out."""
+    offset, shown = await _page(room, call)
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(info: StreamInfo) -> StreamInfoAnswer | None:
+        async with turn:
+            try:
+                return await describe(room, info)
+            except RequestFailed as error:
+                if error.code != ERR_NOT_FOUND:
+                    raise
+                return None
+
+    found = await asyncio.gather(*map(one, shown[offset : offset + INFOS_MAX]))
+    streams = [answer for answer in found if answer is not None]
+    return StreamListAnswer(total=len(shown), offset=offset, limit=INFOS_MAX, streams=streams)
 
 
 HANDLERS: Handlers = {
     "STREAM.CREATE": create_stream,
+    "STREAM.UPDATE": update_stream,
+    "STREAM.DELETE": delete_stream,
+    "STREAM.PURGE": purge_stream,
     "STREAM.INFO": stream_info,
     "STREAM.NAMES": stream_names,
+    "STREAM.LIST": list_streams,
 }
