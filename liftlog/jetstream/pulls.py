@@ -67,6 +67,9 @@ class Pull:
             await self._end(ended)
         except LeafAway:
             pass
+        except asyncio.CancelledError:
+            await self._end(Ended(statuses.SERVER_SHUTDOWN, counts=True))
+            raise
         finally:
             self._known.waiting -= 1
 
