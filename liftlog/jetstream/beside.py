@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import trio
 
@@ -23,8 +24,16 @@ PAUSE_S = 1.0
 Connect = Callable[[], Awaitable[Client]]
 
 
+class Place(NamedTuple):
+    """Where a door is: see `Door`."""
+
+    domain: str
+    node: int = 0
+    leaf: str = ""
+
+
 async def serve_door(
-    connect: Connect, domain: str, over: asyncio.Event, opened: Callable[[bool], None]
+    connect: Connect, place: Place, over: asyncio.Event, opened: Callable[[bool], None]
 ) -> None:
     """Answer until `over`; `opened` is told each time whether the bare prefix is served."""
     while not over.is_set():
@@ -34,7 +43,7 @@ async def serve_door(
             say(logging.WARNING, "jetstream", f"JetStream's door is closed: {error}", open=False)
             await _pause(over)
             continue
-        door = Door(client, domain)
+        door = Door(client, place.domain, node=place.node, leaf=place.leaf)
         try:
             opened(await door.open())
             await over.wait()
@@ -57,9 +66,9 @@ async def _pause(over: asyncio.Event) -> None:
 class DoorBeside:
     """What a node runs beside itself."""
 
-    def __init__(self, connect: Connect, domain: str) -> None:
+    def __init__(self, connect: Connect, place: Place) -> None:
         self._connect = connect
-        self._domain = domain
+        self._place = place
 
     async def run(self) -> None:
         """Until cancelled; then the door is closed, and its thread over."""
@@ -68,7 +77,7 @@ class DoorBeside:
 
         def work() -> None:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(serve_door(self._connect, self._domain, over, lambda bare: None))
+                runner.run(serve_door(self._connect, self._place, over, lambda bare: None))
 
         thread = threading.Thread(target=work, name="liftlog-jetstream", daemon=True)
         thread.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable
 
 import nats.errors
@@ -18,9 +19,11 @@ from nats.aio.msg import Msg
 from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed
 from liftlog.eventlog import say
-from liftlog.jetstream import account, stored, streams
+from liftlog.jetstream import account, consumers, pulls, stored, streams
+from liftlog.jetstream.acks import on_ack
 from liftlog.jetstream.answers import Answer, encode_answer, encode_error, kind_of
 from liftlog.jetstream.blocks import publish_block
+from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.calls import Call, parse_call
 from liftlog.jetstream.dispatch import Handlers
 from liftlog.jetstream.errors import (
@@ -31,6 +34,9 @@ from liftlog.jetstream.errors import (
     JsError,
     error_of,
 )
+from liftlog.jetstream.knownconsumers import KnownConsumers
+from liftlog.jetstream.leaf import NO_LEAF, Leaf
+from liftlog.jetstream.push import Pushes
 from liftlog.jetstream.statuses import NEEDS_API_LEVEL as STATUS_NEEDS_API_LEVEL
 
 DEFAULT_DOMAIN = "liftlog"
@@ -38,11 +44,15 @@ QUEUE = "liftlog-jetstream"
 UNDER_WAY_MAX = 4096
 ANSWERED_WITH_STATUS = ("DIRECT.GET", "CONSUMER.MSG.NEXT")
 """Calls that are answered with messages, not with JSON."""
+LEAF_S = 5.0
+"""So long the door waits for its leaf node connection before it opens."""
 PROBE_S = 0.5
 """How long somebody else has to say that JetStream is there."""
 
 HANDLERS: Handlers = {
     **account.HANDLERS,
+    **consumers.HANDLERS,
+    **pulls.HANDLERS,
     **stored.HANDLERS,
     **streams.HANDLERS,
 }
@@ -52,8 +62,14 @@ HANDLERS: Handlers = {
 class Door:
     """Answers JetStream's calls, with one client. `open`, then `close`."""
 
-    def __init__(self, client: Client, domain: str = DEFAULT_DOMAIN) -> None:
+    def __init__(
+        self, client: Client, domain: str = DEFAULT_DOMAIN, *, node: int = 0, leaf: str = ""
+    ) -> None:
+        """`node`: the one in whose process it is; 0: in none. `leaf`: URL of NATS's leaf node port."""
         self.client = client
+        self.leaf = Leaf(leaf, f"liftlog-door-{secrets.token_hex(6)}")
+        self.consumers = KnownConsumers(client)
+        self._pushes = Pushes(self, node)
         self.domain = domain
         self.calls = 0
         self.errors = 0
@@ -73,6 +89,7 @@ class Door:
         """Begin to answer. Returns whether the bare prefix is served too."""
         alone = not await self.somebody_answers()
         prefixes = [self.own_prefix, "$JS.API"] if alone else [self.own_prefix]
+        await self._open_for_consumers()
         for prefix in prefixes:
             await self._listen(prefix)
         await self.nats.flush()
@@ -85,6 +102,32 @@ class Door:
             )
         say(logging.INFO, "jetstream", text, bare=alone)
         return alone
+
+    async def _open_for_consumers(self) -> None:
+        """Take acks, and send messages."""
+
+        async def came(message: Msg) -> None:
+            self._keep(self._under_way, asyncio.create_task(self._on_ack(message)))
+
+        await self.nats.subscribe(f"{ACK_PREFIX}.>", queue=QUEUE, cb=came)
+        if not self.leaf.url:
+            say(logging.WARNING, "jetstream", f"JetStream's door serves no consumers: {NO_LEAF}", consumers=False)
+            return
+        self.start(self.leaf.run(), "the leaf node connection")
+        self.start(self._pushes.run(), "push consumers")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAF_S):
+                await self.leaf.ready.wait()
+
+    async def _on_ack(self, message: Msg) -> None:
+        try:
+            await on_ack(self, message)
+        except Exception as error:
+            say(logging.WARNING, "jetstream", f"{message.subject}: {error}", error=type(error).__name__)
+
+    async def push_soon(self, stream: str) -> None:
+        """Have the leader's door look at a stream's push consumers."""
+        await self._pushes.soon(stream)
 
     async def close(self) -> None:
         """End what is under way. The client stays open."""
