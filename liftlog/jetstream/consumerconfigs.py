@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON
+from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON, Fault
 from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
@@ -95,7 +95,7 @@ class JsConsumerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 ALWAYS_TOLD = ("deliver_policy", "ack_policy", "replay_policy", "num_replicas")
 
 
-def name_fault(name: str) -> faults.Fault | None:
+def name_fault(name: str) -> Fault | None:
     """What JetStream has against a name."""
     if any(sign in name for sign in "/\\"):
         return faults.NAME_WITH_SEPARATORS

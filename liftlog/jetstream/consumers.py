@@ -25,7 +25,7 @@ from liftlog.jetstream.errors import (
 )
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
-from liftlog.jetstream.streams import find_stream
+from liftlog.jetstream.shown import find_stream
 from liftlog.messages import (
     ERR_EXISTS,
     ERR_INVALID,

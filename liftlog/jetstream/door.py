@@ -21,9 +21,9 @@ from liftlog.client.errors import RequestFailed
 from liftlog.eventlog import say
 from liftlog.jetstream import account, consumers, pulls, stored, streams
 from liftlog.jetstream.acks import on_ack
+from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.answers import Answer, encode_answer, encode_error, kind_of
 from liftlog.jetstream.blocks import publish_block
-from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.calls import Call, parse_call
 from liftlog.jetstream.dispatch import Handlers
 from liftlog.jetstream.errors import (

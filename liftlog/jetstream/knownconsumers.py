@@ -16,7 +16,7 @@ from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
 from liftlog.format import CorruptBatch, decode_records, parse_batch
-from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
+from liftlog.jetstream.consumerconfigs import from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from liftlog.messages import (
     ACK,

@@ -7,6 +7,7 @@ has to do with time: when it expires, when a heartbeat is due, and whether anybo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from liftlog.client.errors import RequestFailed, Unreachable
@@ -77,10 +78,8 @@ class Pull:
         if ended.status is None:
             return
         counts = statuses.unserved(self._left, self._bytes_left) if ended.counts else None
-        try:
+        with contextlib.suppress(LeafAway):
             await self._room.leaf.send([Parcel(self._reply, block=ended.status.block(counts))])
-        except LeafAway:
-            pass
 
     async def _once(self) -> None:
         """Ask the leader once, and hand over what it gives. Raises Ended."""
@@ -133,10 +132,8 @@ class Pull:
                 self._room.start(self._late(asking), "messages that came too late for a pull")
 
     async def _late(self, asking: asyncio.Task[list[Given]]) -> None:
-        try:
+        with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
-        except RequestFailed:
-            pass
 
     def _quiet_s(self) -> float | None:
         """How long nothing is due."""

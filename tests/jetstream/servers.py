@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
-
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.real.nats_server import NatsServer, free_port
 
@@ -46,9 +44,7 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
-    cluster = LocalCluster(folder, nodes)
-    for node in cluster.nodes.values():
-        node.config = structs.replace(node.config, jetstream=True)
+    cluster = LocalCluster(folder, nodes, jetstream=True)
     with cluster:
         yield cluster.nats_url
 
