@@ -25,7 +25,7 @@ Opened = Callable[[bool], None]
 
 
 async def serve_door(connect: Connect, domain: str, over: asyncio.Event, opened: Opened) -> None:
-    """JsAnswer until `over`; `opened` is told each time whether the bare prefix is served."""
+    """Answer until `over`; `opened` is told each time whether the bare prefix is served."""
     ends = asyncio.ensure_future(over.wait())
     try:
         while not over.is_set():
