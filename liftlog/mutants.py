@@ -146,6 +146,7 @@ class Mutants(msgspec.Struct, frozen=True):
     consumer_deletion_answered_at_append: bool = False  # K1
     redelivery_before_record: bool = False  # K4
     gone_kept_pending: bool = False  # K7
+    first_filter_only: bool = False  # K6
     joins_by_data_alone: bool = False  # R10
     journal_hw_of_data: bool = False  # R2
     removal_before_lease: bool = False  # N2

@@ -62,7 +62,7 @@ class Configured(Protocol):
     @property
     def offset(self) -> int: ...
     @property
-    def filter(self) -> str: ...
+    def patterns(self) -> tuple[str, ...]: ...
 
 
 class ConsumerTold(Protocol):
@@ -136,7 +136,7 @@ class ConsumerRecorder:
         op_id, made = await self.doing("create-consumer", self.process(), make)
         config = made.config
         starts: dict[str, int] = {STARTS_AT_ALL: 0, STARTS_AT: config.offset}
-        start = None if config.filter else starts.get(config.deliver)
+        start = None if config.patterns else starts.get(config.deliver)
         fact = Mop("consumer", self.key, start, made.number, config.max_deliver or None)
         self.writer.ok(op_id, mops=[fact])
         return RecordedConsumer(self, made)

@@ -23,6 +23,7 @@ from liftlog.messages import (
     DELIVER_FROM,
     DELIVER_LAST,
     DELIVER_NEW,
+    FILTERS_MAX,
     ConsumerConfig,
     ConsumerInfo,
 )
@@ -72,7 +73,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="so many messages may wait for their ack (default 1000)",
     )
     add.add_argument(
-        "--filter", default="", metavar="PATTERN", help="only messages whose subjects match (default: all)"
+        "--filter",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help=f"only messages whose subjects match; up to {FILTERS_MAX} times (default: all)",
+    )
+    add.add_argument(
+        "--note",
+        action="append",
+        type=_note,
+        default=[],
+        metavar="NAME=VALUE",
+        help="something for yourself, which is told with the consumer",
     )
     _finish(add, _add)
     ls = actions.add_parser("ls", help="the consumers of a partition")
@@ -95,6 +108,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _durations(text: str) -> tuple[int, ...]:
     """Several durations, in milliseconds."""
     return tuple(duration_ms(each) for each in text.split(","))
+
+
+def _note(text: str) -> tuple[str, str]:
+    """A name and a value."""
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is no note: say NAME=VALUE")
+    return name, value
 
 
 def _name(parser: argparse.ArgumentParser) -> None:
@@ -121,8 +142,10 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         max_ack_pending=args.max_ack_pending,
         deliver=where,
         offset=offset,
-        filter=args.filter,
+        filter=args.filter[0] if args.filter else "",
         backoff_ms=args.backoff,
+        filters=tuple(args.filter[1:]),
+        notes=tuple(args.note),
     )
 
 

@@ -23,6 +23,10 @@ SETTLE_MAX = 10_000
 """Messages that one request may name."""
 BACKOFF_MAX = 16
 """Waits that a consumer names one by one."""
+FILTERS_MAX = 16
+"""Patterns of one consumer."""
+NOTES_BYTES_MAX = 8192
+"""Of all that is noted on a consumer, names and values."""
 RUNS_MAX = 2000
 """Runs of offsets in one request, and in one answer."""
 DELIVER_ALL = "all"
@@ -79,9 +83,18 @@ class ConsumerConfig(
     """
     offset: Number = 0
     filter: Line = ""
-    """It is given only messages whose subjects this pattern matches; empty = all."""
+    """It is given only messages whose subjects this pattern matches, or one of `filters`. Empty: all."""
     backoff_ms: Annotated[tuple[Wait, ...], Meta(max_length=BACKOFF_MAX)] = ()
     """In place of `ack_wait_ms` for the first delivery, the second, and so on; not for those after these."""
+    filters: Annotated[tuple[Line, ...], Meta(max_length=FILTERS_MAX)] = ()
+    """More patterns, beside `filter`; no subject is matched by two."""
+    notes: tuple[tuple[Line, str], ...] = ()
+    """What its owner keeps here, as (name, value); liftlog makes nothing of it. 8 KiB in all."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """One of these matches the subject of each message that it is given; none = all."""
+        return (self.filter, *self.filters) if self.filter else self.filters
 
     def wait_ms(self, count: int) -> int:
         """How long the delivery with this count waits for its ack."""

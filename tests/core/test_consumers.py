@@ -30,6 +30,8 @@ from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
 from liftlog.messages import (
+    FILTERS_MAX,
+    NOTES_BYTES_MAX,
     PENDING_MAX,
     RUNS_MAX,
     SETTLE_MAX,
@@ -433,6 +435,17 @@ def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader()
     assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, -1)
 
 
+def test_k6_of_several_filters_each_lets_through_what_it_matches() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "c.y", "b.z", "c.d.e", "a.x", "b")
+    config = ConsumerConfig(filter="a.*", filters=("c.>", "b"), notes=(("owner", "billing"),))
+    number = made(world, partition, config)
+    assert list(given_to(pull(world, partition, number, 3))) == [0, 1, 2]
+    changed_leader(world, partition)
+    assert list(given_to(pull(world, partition, number))) == [4, 5, 6]
+    assert info(world, partition).config == config
+
+
 def test_a_filter_that_is_no_pattern_is_refused() -> None:
     world, partition = ready()
     request = CreateConsumerRequest(partition, "c", ConsumerConfig(filter="a..b"))
@@ -472,6 +485,11 @@ def test_where_a_consumer_begins(config: ConsumerConfig, first: int | None) -> N
         ("c", ConsumerConfig(deliver="middle"), "not one of all, new, offset, last"),
         ("c", ConsumerConfig(deliver="last", filter="orders.*"), "say deliver 'new' or an offset"),
         ("c", ConsumerConfig(backoff_ms=(5, 5), max_deliver=1), "leave out waits"),
+        ("c", ConsumerConfig(filter="a.*", filters=("b", "a.>")), "'a.*' and 'a.>' match the same subjects"),
+        ("c", ConsumerConfig(filters=("a",) * FILTERS_MAX, filter="b"), "may have 16"),
+        ("c", ConsumerConfig(deliver="last", filters=("a",)), "say deliver 'new' or an offset"),
+        ("c", ConsumerConfig(notes=(("a", "x"), ("a", "y"))), "two notes of the name 'a'"),
+        ("c", ConsumerConfig(notes=(("a", "x" * NOTES_BYTES_MAX),)), "its notes have 8193 bytes"),
         ("c", ConsumerConfig(offset=1), "means nothing"),
         ("c", ConsumerConfig(deliver="offset", offset=9), "not committed"),
     ],

@@ -116,6 +116,7 @@ def test_what_is_answered_is_written_as_facts() -> None:
         (ConsumerConfig(deliver="offset", offset=4), 4),
         (ConsumerConfig(deliver="new"), None),
         (ConsumerConfig(filter="orders.>"), None),
+        (ConsumerConfig(filters=("orders.>",)), None),
     ],
 )
 def test_where_a_consumer_begins_is_said_if_it_is_known(config: ConsumerConfig, start: int | None) -> None:

@@ -23,35 +23,37 @@ class Chosen(NamedTuple):
 
 def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: int, most: int) -> Chosen:
     """At most so many from `start` on, of batches that hold it. Below `flight.ahead` what is due again, else
-    what was not delivered yet and the consumer's filter matches. Raises CorruptBatch.
+    what was not delivered yet and one of the consumer's filters matches. Raises CorruptBatch.
     """
     again = start < flight.ahead
     counts: list[tuple[int, int]] = []
     frames: list[bytes] = []
     for batch in batches:
         picked: list[int] = []
-        for offset in _offsets(batch, flight.filter):
+        for offset in _offsets(batch, flight.filters):
             due = offset in flight.lapsed if again else offset >= start
             if due and len(counts) + len(picked) < most:
                 picked.append(offset)
         if picked:
             counts += [(offset, flight.count(offset) + 1) for offset in picked]
-            frames.append(_only(log, batch, picked) if flight.filter else batch.data)
+            frames.append(_only(log, batch, picked) if flight.filters else batch.data)
         if len(counts) >= most:
             return Chosen(counts, frames, counts[-1][0] + 1)
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
 
 
-def _offsets(batch: Batch, filter: Sequence[str]) -> Iterable[int]:
-    """Where it has records, with subjects that the filter matches if there is one."""
-    if not filter and not read_header(batch.data).sparse:
+def _offsets(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
+    """Where it has records, with subjects that one of the filters matches if there are any."""
+    if not filters and not read_header(batch.data).sparse:
         return range(batch.base_offset, batch.end_offset)
     records = decode_records(batch)
-    if not filter:
+    if not filters:
         return [record.offset for record in records]
     subjects = [record.subject.decode("utf-8", "replace").split(".") for record in records]
     found = zip(records, subjects, strict=True)
-    return [record.offset for record, subject in found if tokens_match(filter, subject)]
+    return [
+        record.offset for record, subject in found if any(tokens_match(one, subject) for one in filters)
+    ]
 
 
 def _only(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:

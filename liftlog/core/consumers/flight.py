@@ -5,7 +5,7 @@ not folded yet, when what was delivered is due again, and who waits. With the of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class Flight:
         "ahead",
         "consumer",
         "deadlines",
-        "filter",
+        "filters",
         "flying",
         "heap",
         "lapsed",
@@ -49,13 +49,13 @@ class Flight:
         "written",
     )
 
-    def __init__(self, consumer: Consumer, lapse: Lapse) -> None:
-        """`lapse`: when what was delivered by earlier leaders is due again."""
+    def __init__(self, consumer: Consumer, lapse: Lapse, patterns: Sequence[str] = ()) -> None:
+        """`lapse`: when what was delivered by earlier leaders is due again. `patterns`: its filters."""
         self.consumer = consumer
         self.ahead = self.written = consumer.position
         """The position, and the one when all that is written is folded: behind that, of what the leader has
-        seen, its filter matches nothing."""
-        self.filter = pattern_tokens(consumer.config.filter) if consumer.config.filter else []
+        seen, none of its filters matches anything."""
+        self.filters = [pattern_tokens(pattern) for pattern in patterns]
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
         self.settling: dict[int, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from liftlog.core.consumers.state import Consumers
 from liftlog.messages import (
@@ -14,6 +15,8 @@ from liftlog.messages import (
     ERR_INVALID,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
+    FILTERS_MAX,
+    NOTES_BYTES_MAX,
     PENDING_MAX,
     ConsumerConfig,
     CreateConsumerRequest,
@@ -21,7 +24,7 @@ from liftlog.messages import (
     intake,
 )
 from liftlog.offsets import OffsetSet
-from liftlog.subjects.grammar import PatternRefused, pattern_tokens
+from liftlog.subjects.grammar import PatternRefused, overlap, pattern_tokens
 
 CONSUMERS_MAX = 256
 """Of one partition."""
@@ -47,16 +50,14 @@ def not_created(
     if config.offset and config.deliver != DELIVER_FROM:
         text = f"an offset means nothing with deliver {config.deliver!r}"
         return ErrorReply(ERR_INVALID, text, False)
-    if config.deliver == DELIVER_LAST and config.filter:
+    if config.deliver == DELIVER_LAST and config.patterns:
         text = "the last message that a filter matches is not looked for: say deliver 'new' or an offset"
         return ErrorReply(ERR_INVALID, text, False)
     if 0 < config.max_deliver < len(config.backoff_ms):
         text = f"backoff_ms names {len(config.backoff_ms)} waits, and max_deliver is {config.max_deliver}:"
         return ErrorReply(ERR_INVALID, f"{text} make it as many, or leave out waits", False)
-    try:
-        pattern_tokens(config.filter or "*")
-    except PatternRefused as refused:
-        return ErrorReply(ERR_INVALID, f"its filter: {refused}", False)
+    if problem := _filters_problem(config.patterns) or _notes_problem(config):
+        return ErrorReply(ERR_INVALID, problem, False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
         return ErrorReply(ERR_EXISTS, text, False)
@@ -76,6 +77,33 @@ def not_created(
         text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
         return ErrorReply(ERR_INVALID, text, False)
     return None
+
+
+def _filters_problem(patterns: Sequence[str]) -> str:
+    """Why these cannot be the filters of one consumer; empty if they can."""
+    if len(patterns) > FILTERS_MAX:
+        text = f"it has {len(patterns)} filters, and may have {FILTERS_MAX}"
+        return f"{text}: use wildcards, or several consumers"
+    for pattern in patterns:
+        try:
+            pattern_tokens(pattern)
+        except PatternRefused as refused:
+            return f"its filter: {refused}"
+    for first, second in combinations(patterns, 2):
+        if overlap(first, second):
+            return f"its filters {first!r} and {second!r} match the same subjects: leave one out"
+    return ""
+
+
+def _notes_problem(config: ConsumerConfig) -> str:
+    """Why these are no notes; empty if they are."""
+    names = [name for name, _ in config.notes]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        return f"it has two notes of the name {twice!r}: give one another name"
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in config.notes)
+    if size > NOTES_BYTES_MAX:
+        return f"its notes have {size} bytes, and may have {NOTES_BYTES_MAX}: shorten them"
+    return ""
 
 
 def begins_at(config: ConsumerConfig, log_start: int, hw: int, hidden: OffsetSet) -> int:

@@ -209,7 +209,9 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            flight = Flight(consumer, self._lapse(consumer))
+            patterns = consumer.config.patterns
+            patterns = patterns[:1] if self._ctx.mutants.first_filter_only else patterns
+            flight = Flight(consumer, self._lapse(consumer), patterns)
             self._agenda.add(flight)
         return flight
 
@@ -330,7 +332,7 @@ class ConsumersLead:
             position=ahead,
             floor=waiting[0] if waiting else ahead,
             ack_pending=len(waiting),
-            num_pending=-1 if consumer.config.filter else max(0, end - begin) - gone,
+            num_pending=-1 if consumer.config.patterns else max(0, end - begin) - gone,
         )
 
     def _is_gone(self, offset: int) -> bool:
@@ -498,7 +500,7 @@ class ConsumersLead:
                 self._ctx.mark("K7.written-off")
                 self._done(flight, [start], GONE)
             return True
-        if not counts and flight.filter and end - flight.written < SKIPPED_MAX:
+        if not counts and flight.filters and end - flight.written < SKIPPED_MAX:
             flight.skip(end)
         else:
             self._record(flight, counts, again=again, end=end, frames=frames)

@@ -251,6 +251,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a message is delivered again before that is recorded"),
     ("gone_kept_pending", "K7", "consumers",
      "what was deleted while it was pending takes room for ever"),
+    ("first_filter_only", "K6", "consumers",
+     "of a consumer's filters the first alone lets anything through"),
     ("hint_leaves_isr", "R2", "partitions shrinking",
      "a leader commits without a member of which it is told that nobody listens there"),
     ("never_fenced", "N2", "partitions kills mixed",

@@ -220,10 +220,11 @@ class ConsumerTruth:
         return gone or self._is_unwanted(consumer, offset)
 
     def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
-        """The consumer's filter leaves it out."""
-        wanted, committed = consumer.created.config.filter, self._data.contents.committed
+        """The consumer's filters leave it out."""
+        patterns, committed = consumer.created.config.patterns, self._data.contents.committed
         record = committed[offset] if offset < len(committed) else None
-        return bool(wanted) and (record is None or not matches(wanted, record.subject.decode()))
+        subject = record.subject.decode() if record is not None else ""
+        return bool(patterns) and not any(matches(pattern, subject) for pattern in patterns)
 
     def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
         """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""

@@ -64,7 +64,7 @@ def ended(operation: ClientOperation | None, reply: object, now_us: int) -> None
         for one in reply.consumers:
             config = one.config
             starts: dict[str, int] = {DELIVER_ALL: 0, DELIVER_FROM: config.offset}
-            start = None if config.filter else starts.get(config.deliver)
+            start = None if config.patterns else starts.get(config.deliver)
             operation.facts.append(Mop("consumer", key, start, one.number, config.max_deliver or None))
     elif isinstance(reply, ConsumersReply):
         operation.facts = [Mop("floor", key, one.floor, one.number) for one in reply.consumers]

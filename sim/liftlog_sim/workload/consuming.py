@@ -47,9 +47,9 @@ CONFIGS = {
     "some-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=3, max_ack_pending=20),
     "some-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=8, deliver=DELIVER_FROM, offset=7),
 }
-"""What the consumer of each name is created with; those called so have a filter beside."""
-FILTERED = {"some-0": WORDS[0], "some-1": WORDS[1]}
-"""The word of the subjects that the filter lets through, where they have one."""
+"""What the consumer of each name is created with; those called so have filters beside."""
+FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],)}
+"""The words of the subjects that the filters let through, where they have one."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
 """So often an ack without an answer is sent again."""
@@ -68,9 +68,9 @@ LEADER_SHARE = 0.9
 
 def config_of(target: Target, name: str) -> ConsumerConfig:
     """What the consumer of this name is created with there."""
-    word = FILTERED.get(name)
-    filter = target.subject_with(word).decode() if word is not None else ""
-    return msgspec.structs.replace(CONFIGS[name], filter=filter)
+    patterns = tuple(dict.fromkeys(target.subject_with(word).decode() for word in FILTERED.get(name, ())))
+    first = patterns[0] if patterns else ""
+    return msgspec.structs.replace(CONFIGS[name], filter=first, filters=patterns[1:])
 
 
 class ConsumingClient:
