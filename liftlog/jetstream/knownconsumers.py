@@ -100,10 +100,9 @@ class KnownConsumer:
         counts = [
             (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
         ]
-        numbered = getattr(reply, "sequence", 0)
         behind = await self._pending_behind(reply, len(counts))
         return [
-            Given(records[offset], count, numbered + index, behind + len(counts) - 1 - index)
+            Given(records[offset], count, reply.sequence + index, behind + len(counts) - 1 - index)
             for index, (offset, count) in enumerate(counts)
             if offset in records
         ]

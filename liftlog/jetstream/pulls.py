@@ -12,27 +12,27 @@ from collections.abc import Sequence
 
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.deliveries import give_back, parcel_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, Given, KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, Parcel
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
-from liftlog.jetstream.statuses import Status
+from liftlog.jetstream.statuses import JsStatus
 from liftlog.types import LiftlogError
 
 NS = 1_000_000_000
 PULL_BYTES = 1024 * 1024
 """So much is asked for at once."""
 LEVEL_HEADER = "Nats-Required-Api-Level"
-NO_RESPONDERS = Status(503, "")
+NO_RESPONDERS = JsStatus(503, "")
 
 
 class Ended(Exception):
     """A pull is over; `status` is sent, with what was not given if `counts`; None: nothing."""
 
-    def __init__(self, status: Status | None, counts: bool = False) -> None:
+    def __init__(self, status: JsStatus | None, counts: bool = False) -> None:
         super().__init__()
         self.status = status
         self.counts = counts
@@ -181,13 +181,13 @@ class Pull:
             self._left = 0
 
 
-async def next_messages(room: Room, call: Call) -> None:
+async def next_messages(room: Room, call: JsCall) -> None:
     """Serve a pull."""
     if call.reply:
         await serve(room, call)
 
 
-async def serve(room: Room, call: Call) -> None:
+async def serve(room: Room, call: JsCall) -> None:
     """Serve it, to `call.reply`."""
     try:
         known = await room.consumers.find(call.stream, call.consumer)
@@ -203,7 +203,7 @@ async def serve(room: Room, call: Call) -> None:
         await Pull(room, known, request, call.reply).run()
 
 
-def _accepted(known: KnownConsumer, call: Call) -> NextRequest:
+def _accepted(known: KnownConsumer, call: JsCall) -> NextRequest:
     """What is asked for. Raises PullRefused."""
     if known.config.is_push:
         raise PullRefused(statuses.PUSH_BASED)

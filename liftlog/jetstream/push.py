@@ -215,10 +215,9 @@ class Pushes:
         looks = 0
         try:
             while True:
-                try:
+                # A cluster that says nothing now is asked again.
+                with contextlib.suppress(LiftlogError):
                     await self._look_at(everything=looks % LIST_EVERY == 0)
-                except LiftlogError:
-                    pass  # The cluster says nothing now; it is asked again.
                 looks += 1
                 try:
                     async with asyncio.timeout(LOOK_S):
