@@ -30,7 +30,7 @@
     client_secret_file = "/etc/liftlog/client.secret"    # the same on every node and for every client
     insecure = false                 # true instead of both files: whoever can connect may do everything
 
-    [storage]                        # optional: encryption at rest, see `encryption_key`
+    [storage]                        # optional: encryption at rest, see `liftlog/diskkey.py`
     encryption_key_file = "/etc/liftlog/key"
     take_over_open_logs = false      # true for one start: a key for a folder that was not encrypted so far
 
@@ -56,11 +56,7 @@ silently ignored is worse than none.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,10 +74,10 @@ DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
 DEFAULT_CLUSTER = "liftlog"
 DEFAULT_DOMAIN = "liftlog"
 """Of JetStream's door."""
+NO_DOMAINS = ("API", "ACK", "FC", "EVENT", "CONSUMER", "STREAM")
+"""What JetStream itself has behind "$JS."."""
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
-ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
-ENCRYPTION_KEY_BYTES = 32
 LEASE_TICKS = 4
 """A heartbeat on each tick, one that is lost, an answer on its way, a look ahead to the next tick (N2)."""
 
@@ -450,19 +446,21 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
         jetstream=settings.get(("jetstream", "enabled"), False),
         jetstream_leaf=settings.get(("jetstream", "leaf"), ""),
-        jetstream_domain=_domain(settings.get(("jetstream", "domain"), DEFAULT_DOMAIN), source),
+        jetstream_domain=check_domain(
+            settings.get(("jetstream", "domain"), DEFAULT_DOMAIN), f"{source}: [jetstream] domain"
+        ),
     )
     _check_security(config, source)
     _check_limits(config.network, source)
     return config
 
 
-def _domain(name: str, source: str) -> str:
-    """One token of a subject. "API" would be the bare prefix."""
-    if not CLUSTER_NAME.fullmatch(name) or name in ("API", "ACK", "FC", "EVENT"):
+def check_domain(name: str, source: str) -> str:
+    """`name`, if it can be a JetStream domain: one token of subjects. Raises LiftlogError."""
+    if not CLUSTER_NAME.fullmatch(name) or name in NO_DOMAINS:
         raise LiftlogError(
-            f"{source}: [jetstream] domain = {name!r}; use 1 to 64 letters, digits, '_' or '-', and not API, "
-            "ACK, FC or EVENT"
+            f"{source} = {name!r}; use 1 to 64 letters, digits, '_' or '-', and none of "
+            + ", ".join(NO_DOMAINS)
         )
     return name
 
@@ -611,63 +609,3 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
 def _quote(text: str) -> str:
     """A TOML basic string: JSON's escapes are TOML's."""
     return msgspec.json.encode(text).decode()
-
-
-def encryption_key(path: Path | None, environment: Mapping[str, str]) -> bytes | None:
-    """The key of encryption at rest, from the file or the environment; None = not encrypted.
-
-    In a file: 32 raw bytes, or as text, which is also what the environment holds: 64 hexadecimal digits or
-    base64. The file must be kept from other users; its group may read it, as secrets mounted into containers
-    need. Raises LiftlogError that names where the key came from and how to make a good one, never the key.
-    """
-    text = environment.get(ENCRYPTION_KEY_VARIABLE)
-    if text is not None:
-        if path is not None:
-            raise LiftlogError(
-                f"{ENCRYPTION_KEY_VARIABLE} and [storage] encryption_key_file = {path} are both set; keep one"
-            )
-        return _key_from_text(text, ENCRYPTION_KEY_VARIABLE)
-    return None if path is None else _key_from_file(path)
-
-
-def _key_from_file(path: Path) -> bytes:
-    source = f"[storage] encryption_key_file = {path}"
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(4096)
-    except OSError as error:
-        raise LiftlogError(
-            f"{source}: cannot read it: {error.strerror}; {_how_to_make_a_key(path)}"
-        ) from None
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise LiftlogError(f"{source}: other users may read or change it; run: chmod 600 {path}")
-    if len(content) == ENCRYPTION_KEY_BYTES:
-        if content.isascii() and content.decode().isprintable():
-            raise LiftlogError(
-                f"{source}: 32 characters of text are no random key; {_how_to_make_a_key(path)}"
-            )
-        return content
-    return _key_from_text(content.decode("latin-1"), source, path)
-
-
-def _key_from_text(text: str, source: str, path: Path | None = None) -> bytes:
-    text = text.strip()
-    key = b""
-    try:
-        if re.fullmatch(r"[0-9a-fA-F]{64}", text):
-            key = bytes.fromhex(text)
-        else:
-            key = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != ENCRYPTION_KEY_BYTES:
-        raise LiftlogError(
-            f"{source}: not a key of 32 bytes (64 hexadecimal digits, base64, or 32 raw bytes in a file); "
-            + _how_to_make_a_key(path)
-        )
-    return key
-
-
-def _how_to_make_a_key(path: Path | None) -> str:
-    return "make one with: openssl rand -hex 32" + (f" > {path} && chmod 600 {path}" if path else "")

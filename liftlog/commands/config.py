@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from liftlog.config import METRICS_KEY, METRICS_TELL, encryption_key, load, secrets_of
+from liftlog.config import METRICS_KEY, METRICS_TELL, load, secrets_of
+from liftlog.diskkey import encryption_key
 
 
 def add_parser(subparsers: Any) -> None:

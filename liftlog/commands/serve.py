@@ -23,11 +23,12 @@ from liftlog.commands.common import (
     print_json,
 )
 from liftlog.core.node import Node
+from liftlog.diskkey import encryption_key
 from liftlog.driver.interpreter import Observer
 from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
-from liftlog.real.server import Beside, Built, run_server
+from liftlog.real.server import Built, Companion, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
@@ -112,7 +113,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
     sparing = eventlog.set_up(config.log_format, config.node)
-    key = configuration.encryption_key(config.encryption_key_file, os.environ)
+    key = encryption_key(config.encryption_key_file, os.environ)
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
     def build() -> Built:
@@ -165,7 +166,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
     return 0
 
 
-def door_beside(config: configuration.ServerConfig) -> Beside:
+def door_beside(config: configuration.ServerConfig) -> Companion:
     """JetStream's door, which is a client of the cluster with the node's own secret and login."""
     # Imported here: a node without a door needs no client, and starts sooner without one.
     from liftlog.client import Client

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from liftlog.jetstream.answers import Answer
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.answers import JsAnswer
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.dispatch import Handlers, Room
 
 API_LEVEL = 0
@@ -33,7 +33,7 @@ class ApiStats(msgspec.Struct):
     errors: int
 
 
-class AccountInfo(Answer):
+class AccountInfo(JsAnswer):
     kind: ClassVar[str] = "account_info"
     memory: int
     storage: int
@@ -46,7 +46,7 @@ class AccountInfo(Answer):
     domain: str
 
 
-async def account_info(room: Room, call: Call) -> AccountInfo:
+async def account_info(room: Room, call: JsCall) -> AccountInfo:
     """How much there is."""
     streams = await room.client.streams()
     return AccountInfo(

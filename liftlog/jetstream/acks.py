@@ -9,7 +9,7 @@ from __future__ import annotations
 from nats.aio.msg import Msg
 
 from liftlog.jetstream.ackwords import AckSubject, AckWord, parse_ack_subject, parse_ack_word
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.knownconsumers import KnownConsumer
@@ -33,7 +33,14 @@ async def on_ack(room: Room, message: Msg) -> None:
             return
         raise
     if word.next is not None:
-        await serve(room, Call("CONSUMER.MSG.NEXT", about.stream, about.consumer, "", word.next, {}, message.reply))
+        wanted = JsCall(
+            verb="CONSUMER.MSG.NEXT",
+            stream=about.stream,
+            consumer=about.consumer,
+            payload=word.next,
+            reply=message.reply,
+        )
+        await serve(room, wanted)
     elif message.reply and not unknown:
         await room.nats.publish(message.reply, b"")
 

@@ -15,17 +15,17 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 NS_PER_MS = 1_000_000
 
 
-class Answer(msgspec.Struct, omit_defaults=False):
+class JsAnswer(msgspec.Struct, omit_defaults=False):
     """The base of what handlers return. `kind`: the middle of the type that JetStream names."""
 
     kind: ClassVar[str] = ""
 
 
-class SuccessAnswer(Answer):
+class SuccessAnswer(JsAnswer):
     success: bool = True
 
 
-def encode_answer(answer: Answer, kind: str = "") -> bytes:
+def encode_answer(answer: JsAnswer, kind: str = "") -> bytes:
     """The bytes of an answer."""
     fields: dict[str, Any] = {"type": f"{TYPE_PREFIX}{kind or answer.kind}_response"}
     fields |= msgspec.to_builtins(answer)

@@ -22,6 +22,7 @@ from liftlog.types import LiftlogError
 PAUSE_S = 1.0
 """Before another attempt."""
 Connect = Callable[[], Awaitable[Client]]
+Opened = Callable[[bool], None]
 
 
 class Place(NamedTuple):
@@ -32,35 +33,38 @@ class Place(NamedTuple):
     leaf: str = ""
 
 
-async def serve_door(
-    connect: Connect, place: Place, over: asyncio.Event, opened: Callable[[bool], None]
-) -> None:
+async def serve_door(connect: Connect, place: Place, over: asyncio.Event, opened: Opened) -> None:
     """Answer until `over`; `opened` is told each time whether the bare prefix is served."""
-    while not over.is_set():
-        try:
-            client = await connect()
-        except LiftlogError as error:
-            say(logging.WARNING, "jetstream", f"JetStream's door is closed: {error}", open=False)
-            await _pause(over)
-            continue
-        door = Door(client, place.domain, node=place.node, leaf=place.leaf)
-        try:
-            opened(await door.open())
-            await over.wait()
-        except Exception as error:
-            say(logging.ERROR, "jetstream", f"JetStream's door has fallen shut: {error}", open=False)
-            await _pause(over)
-        finally:
-            await door.close()
-            await client.close()
-
-
-async def _pause(over: asyncio.Event) -> None:
+    ends = asyncio.ensure_future(over.wait())
     try:
-        async with asyncio.timeout(PAUSE_S):
-            await over.wait()
-    except TimeoutError:
-        pass
+        while not over.is_set():
+            serving = asyncio.ensure_future(_serve_once(connect, place, opened))
+            await asyncio.wait([serving, ends], return_when=asyncio.FIRST_COMPLETED)
+            serving.cancel()
+            try:
+                await serving
+            except asyncio.CancelledError:
+                pass
+            except LiftlogError as error:
+                say(logging.WARNING, "jetstream", f"JetStream's door is closed: {error}", open=False)
+            except Exception as error:
+                text = f"JetStream's door has fallen shut: {type(error).__name__}: {error}"
+                say(logging.ERROR, "jetstream", text, open=False)
+            await asyncio.wait([ends], timeout=PAUSE_S)
+    finally:
+        ends.cancel()
+
+
+async def _serve_once(connect: Connect, place: Place, opened: Opened) -> None:
+    """Until cancelled. Raises LiftlogError if it cannot begin."""
+    client = await connect()
+    door = Door(client, place.domain, node=place.node, leaf=place.leaf)
+    try:
+        opened(await door.open())
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await door.close()
+        await client.close()
 
 
 class DoorBeside:

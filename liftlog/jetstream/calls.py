@@ -45,7 +45,7 @@ OPTIONAL_NAMES = {"CONSUMER.CREATE": 1}
 """Verbs whose last name may be left out: how many must be there."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class JsCall(msgspec.Struct, frozen=True):
     """One request. `rest`: what stands behind the names, such as a filter."""
 
     verb: str
@@ -56,6 +56,11 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     reply: str = ""
     subject: str = ""
+
+    @property
+    def has_object(self) -> bool:
+        """Whether an object was sent, or what is meant as one: some calls pass over anything else."""
+        return self.payload.lstrip()[:1] in (b"{", b"[")
 
     def body(self, kind: type[T]) -> T:
         """What was sent, read strictly; nothing at all stands for an empty object. Raises JsError."""
@@ -74,7 +79,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.body(object)
 
 
-def parse_call(subject: str, prefix: str, payload: bytes, headers: Mapping[str, str], reply: str) -> Call:
+def parse_call(subject: str, prefix: str, payload: bytes, headers: Mapping[str, str], reply: str) -> JsCall:
     """The call on a subject behind `prefix`, such as "$JS.API". Raises JsError for what is none."""
     tokens = subject[len(prefix) + 1 :].split(".")
     for length in (3, 2, 1):
@@ -85,7 +90,7 @@ def parse_call(subject: str, prefix: str, payload: bytes, headers: Mapping[str, 
         found = tokens[length:]
         if len(found) < OPTIONAL_NAMES.get(verb, names) or (len(found) > names and not more):
             break
-        return Call(
+        return JsCall(
             verb=verb,
             stream=found[0] if names >= 1 else "",
             consumer=found[1] if names >= 2 and len(found) > 1 else "",

@@ -6,18 +6,20 @@ send every field, with its default.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from liftlog.jetstream.errors import STREAM_INVALID, Fault
+from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID, Fault
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 
 DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
 """JetStream's, where none is named."""
 NS_PER_MS = 1_000_000
+SHORTEST_NS = 100 * NS_PER_MS
+"""No shorter age, and no shorter window, means anything."""
 PAYLOAD_BYTES = 1024 * 1024
 FORBIDDEN_IN_NAMES = frozenset("> *./\\\t\r\n\f ")
 NAME_CHARACTERS_MAX = 255
@@ -36,16 +38,16 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
     description: str | None = None
     subjects: list[str] | None = None
-    retention: str = "limits"
+    retention: Literal["limits", "interest", "workqueue"] = "limits"
     max_consumers: int = -1
     max_msgs: int = -1
     max_bytes: int = -1
     max_age: int = 0
     max_msgs_per_subject: int = -1
     max_msg_size: int = -1
-    discard: str = "old"
+    discard: Literal["old", "new"] = "old"
     discard_new_per_subject: bool | None = False
-    storage: str = "file"
+    storage: Literal["file", "memory"] = "file"
     num_replicas: int = 1
     no_ack: bool = False
     template_owner: str | None = None
@@ -53,7 +55,7 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     placement: dict[str, Any] | None = None
     mirror: dict[str, Any] | None = None
     sources: list[Any] | None = None
-    compression: str | None = "none"
+    compression: Literal["none", "s2"] | None = "none"
     first_seq: int | None = 0
     subject_transform: dict[str, Any] | None = None
     republish: dict[str, Any] | None = None
@@ -136,28 +138,51 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> StreamConfig:
-    """What liftlog is to create. Raises JsError with the first field that it cannot honour."""
+def config_problem(config: JsStreamConfig) -> str:
+    """Why there cannot be such a stream, or not here; empty if there can."""
     for field, sentence in NOT_THERE.items():
         if getattr(config, field):
-            raise fault.because(sentence)
+            return sentence
     if config.retention != "limits":
-        raise fault.because(f"retention {config.retention!r} is not supported yet: use 'limits'")
+        return f"retention {config.retention!r} is not supported yet: use 'limits'"
     if config.storage != "file":
-        raise fault.because(f"storage {config.storage!r} is not supported: liftlog keeps messages in files")
+        return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.max_consumers > 0:
-        raise fault.because("max_consumers is not supported: any number may be made")
+        return "max_consumers is not supported: any number may be made"
     if config.persist_mode not in (None, "", "default"):
-        raise fault.because(f"persist_mode {config.persist_mode!r} is not supported: acks mean synced")
+        return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
+    if len(config.subjects or []) > 1:
+        return "several subjects in one stream are not supported yet"
+    if config.discard == "new" and config.max_bytes > 0:
+        return "max_bytes with discard 'new' is not supported: use max_msgs"
+    return times_problem(config)
+
+
+def times_problem(config: JsStreamConfig) -> str:
+    """What is wrong with its durations; empty if nothing is."""
+    if config.max_age < 0:
+        return "max age can not be negative"
+    if 0 < config.max_age < SHORTEST_NS:
+        return "max age needs to be >= 100ms"
+    if config.duplicate_window < 0:
+        return "duplicates window can not be negative"
+    if config.max_age and config.duplicate_window > config.max_age:
+        return "duplicates window can not be larger then max age"
+    if 0 < config.duplicate_window < SHORTEST_NS:
+        return "duplicates window needs to be >= 100ms"
+    return ""
+
+
+def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> StreamConfig:
+    """What liftlog is to create. Raises JsError with the first field that it cannot honour."""
+    problem = config_problem(config)
+    if problem:
+        raise fault.because(problem)
+    if config.num_replicas < 0:
+        raise NEGATIVE_REPLICAS.because()
     subjects = config.subjects or [config.name]
-    if len(subjects) > 1:
-        raise fault.because("several subjects in one stream are not supported yet")
     new = config.discard == "new"
-    if new and config.max_bytes > 0:
-        raise fault.because("max_bytes with discard 'new' is not supported: use max_msgs")
-    window_ns = config.duplicate_window or DUPLICATE_WINDOW_NS
-    if config.max_age and not config.duplicate_window:
-        window_ns = min(window_ns, config.max_age)
+    window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
     return StreamConfig(
         name=config.name,
         subject=subjects[0],

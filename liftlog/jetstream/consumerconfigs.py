@@ -1,4 +1,4 @@
-"""JetStream's configuration of a consumer: what is asked for, what holds of it, and what the core makes of it.
+"""JetStream's configuration of a consumer: what is asked for, what holds of it, what the core makes of it.
 
 The core keeps what it honours, and the whole of it as a note of the consumer: what the door alone needs, and
 what clients are told again. `unhonoured` names what nobody here does: that is refused.
@@ -12,12 +12,15 @@ from typing import Any, Literal
 import msgspec
 
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON
+from liftlog.jetstream.answers import rfc3339
+from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON, Fault
 from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
     PENDING_MAX,
     ConsumerConfig,
 )
@@ -92,10 +95,18 @@ class JsConsumerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name: value for name, value in fields.items() if value or name in ALWAYS_TOLD}
 
 
+NOT_NEGATIVE = (
+    "max_waiting",
+    "max_batch",
+    "max_expires",
+    "max_bytes",
+    "idle_heartbeat",
+    "inactive_threshold",
+)
 ALWAYS_TOLD = ("deliver_policy", "ack_policy", "replay_policy", "num_replicas")
 
 
-def name_fault(name: str) -> faults.Fault | None:
+def name_fault(name: str) -> Fault | None:
     """What JetStream has against a name."""
     if any(sign in name for sign in "/\\"):
         return faults.NAME_WITH_SEPARATORS
@@ -109,7 +120,7 @@ def effective(wanted: JsConsumerConfig, name: str, subjects: list[str], replicas
     _check_name(wanted, name)
     changes: dict[str, Any] = {"name": name}
     changes["max_deliver"] = wanted.max_deliver if wanted.max_deliver > 0 else -1
-    for field in ("max_waiting", "max_batch", "max_expires", "max_bytes", "idle_heartbeat", "inactive_threshold"):
+    for field in NOT_NEGATIVE:
         changes[field] = max(0, getattr(wanted, field))
     acked = wanted.ack_policy != "none"
     if not wanted.is_push and not changes["max_waiting"]:
@@ -256,8 +267,6 @@ def unhonoured(config: JsConsumerConfig) -> str:
 
 def unhonoured_by_the_core(config: JsConsumerConfig) -> str:
     """What waits for the core."""
-    if config.deliver_policy in ("by_start_time", "last_per_subject"):
-        return f"deliver_policy {config.deliver_policy} is not supported yet"
     if config.inactive_threshold:
         return "consumers that end when nobody uses them are not supported yet: give it a durable name"
     return ""
@@ -281,6 +290,8 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         "last": DELIVER_LAST,
         "new": DELIVER_NEW,
         "by_start_sequence": DELIVER_FROM,
+        "by_start_time": DELIVER_TIME,
+        "last_per_subject": DELIVER_LASTS,
     }[config.deliver_policy]
     waits = [max(1, _ms(wait)) for wait in config.backoff or []]
     filters = config.filters
@@ -295,6 +306,7 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         backoff_ms=tuple(waits),
         filters=tuple(filters[1:]),
         notes=notes_of(config, created_ms),
+        timestamp_ms=max(0, milliseconds(config.opt_start_time)) if config.opt_start_time else 0,
     )
 
 
@@ -326,18 +338,21 @@ def from_core(name: str, core: ConsumerConfig) -> tuple[JsConsumerConfig, int]:
             return config, int(notes.get(CREATED_NOTE, "0"))
         except (msgspec.MsgspecError, ValueError):
             pass
-    patterns = [pattern for pattern in (core.filter, *core.filters) if pattern]
+    patterns = list(core.patterns)
     policies: dict[str, DeliverPolicy] = {
         DELIVER_ALL: "all",
         DELIVER_LAST: "last",
         DELIVER_NEW: "new",
         DELIVER_FROM: "by_start_sequence",
+        DELIVER_TIME: "by_start_time",
+        DELIVER_LASTS: "last_per_subject",
     }
     config = JsConsumerConfig(
         durable_name=name,
         name=name,
         deliver_policy=policies.get(core.deliver, "all"),
         opt_start_seq=core.offset + 1 if core.deliver == DELIVER_FROM else 0,
+        opt_start_time=rfc3339(core.timestamp_ms) if core.deliver == DELIVER_TIME else "",
         ack_policy="explicit",
         ack_wait=(core.backoff_ms[0] if core.backoff_ms else core.ack_wait_ms) * NS_PER_MS,
         max_deliver=core.max_deliver or -1,

@@ -41,7 +41,9 @@ FILTER_MISMATCH = Fault(
     400, 10131, "Consumer create request did not match filtered subject from create subject"
 )
 NAMES_DIFFER = Fault(400, 10132, "Consumer Durable and Name have to be equal if both are provided")
-TWO_KINDS_OF_FILTER = Fault(400, 10136, "consumer cannot have both FilterSubject and FilterSubjects specified")
+TWO_KINDS_OF_FILTER = Fault(
+    400, 10136, "consumer cannot have both FilterSubject and FilterSubjects specified"
+)
 FILTERS_IN_SUBJECT = Fault(
     400, 10137, "consumer with multiple subject filters cannot use subject based API"
 )

@@ -11,8 +11,8 @@ from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.answers import Answer, SuccessAnswer, rfc3339
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.answers import JsAnswer, SuccessAnswer, rfc3339
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import from_stream_config
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, check_update, effective, to_core
 from liftlog.jetstream.dispatch import Handlers, Room
@@ -25,7 +25,8 @@ from liftlog.jetstream.errors import (
 )
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
-from liftlog.jetstream.streams import find_stream
+from liftlog.jetstream.shown import find_stream
+from liftlog.jetstream.streams import PageRequest
 from liftlog.messages import (
     ERR_EXISTS,
     ERR_INVALID,
@@ -56,7 +57,7 @@ class SequencePair(msgspec.Struct):
     stream_seq: int
 
 
-class ConsumerInfoAnswer(Answer):
+class ConsumerInfoAnswer(JsAnswer):
     kind: ClassVar[str] = "consumer_info"
     stream_name: str
     name: str
@@ -72,7 +73,7 @@ class ConsumerInfoAnswer(Answer):
     push_bound: bool | UnsetType = UNSET
 
 
-class ConsumerNamesAnswer(Answer):
+class ConsumerNamesAnswer(JsAnswer):
     kind: ClassVar[str] = "consumer_names"
     total: int
     offset: int
@@ -80,16 +81,12 @@ class ConsumerNamesAnswer(Answer):
     consumers: list[str]
 
 
-class ConsumerListAnswer(Answer):
+class ConsumerListAnswer(JsAnswer):
     kind: ClassVar[str] = "consumer_list"
     total: int
     offset: int
     limit: int
     consumers: list[ConsumerInfoAnswer]
-
-
-class PageRequest(msgspec.Struct, forbid_unknown_fields=True):
-    offset: int = 0
 
 
 def _now_ms() -> int:
@@ -104,18 +101,18 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         name=known.name,
         created=rfc3339(known.created_ms),
         config=known.config.told(),
-        delivered=SequencePair(getattr(info, "sequence", 0), info.position),
-        ack_floor=SequencePair(getattr(info, "floor_sequence", 0), info.floor),
+        delivered=SequencePair(info.sequence, info.position),
+        ack_floor=SequencePair(info.floor_sequence, info.floor),
         num_ack_pending=info.ack_pending,
-        num_redelivered=getattr(info, "redelivered", 0),
-        num_waiting=getattr(info, "pulls", 0),
+        num_redelivered=info.redelivered,
+        num_waiting=info.pulls,
         num_pending=max(0, info.num_pending),
         ts=rfc3339(_now_ms()),
         push_bound=bound or UNSET,
     )
 
 
-async def create_consumer(room: Room, call: Call) -> ConsumerInfoAnswer:
+async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """Make a consumer, or alter it: the same configuration again is the same answer."""
     request = call.body(CreateRequest)
     if request.config is None:
@@ -145,7 +142,7 @@ async def create_consumer(room: Room, call: Call) -> ConsumerInfoAnswer:
     return describe(room, known, await known.info())
 
 
-def _named(call: Call, config: JsConsumerConfig) -> str:
+def _named(call: JsCall, config: JsConsumerConfig) -> str:
     """What the consumer is to be called, by the three forms of the call. Raises JsError."""
     old = call.verb == "CONSUMER.DURABLE.CREATE"
     if not call.consumer:
@@ -187,13 +184,13 @@ async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> Kno
     return room.consumers.add(stream, reader, made)
 
 
-async def consumer_info(room: Room, call: Call) -> ConsumerInfoAnswer:
+async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """What a consumer is, and where it stands."""
     known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
     return describe(room, known, known.last_info)
 
 
-async def _page(room: Room, call: Call, most: int) -> tuple[StreamInfo, int, int, list[ConsumerInfo]]:
+async def _page(room: Room, call: JsCall, most: int) -> tuple[StreamInfo, int, int, list[ConsumerInfo]]:
     """The stream, how many consumers it has, where the page begins, and those on it."""
     request = call.body(PageRequest)
     if request.offset < 0:
@@ -203,14 +200,14 @@ async def _page(room: Room, call: Call, most: int) -> tuple[StreamInfo, int, int
     return stream, len(found), request.offset, found[request.offset : request.offset + most]
 
 
-async def consumer_names(room: Room, call: Call) -> ConsumerNamesAnswer:
+async def consumer_names(room: Room, call: JsCall) -> ConsumerNamesAnswer:
     """What the consumers of a stream are called."""
     _, total, offset, page = await _page(room, call, NAMES_MAX)
     names = [one.name for one in page]
     return ConsumerNamesAnswer(total=total, offset=offset, limit=NAMES_MAX, consumers=names)
 
 
-async def consumer_list(room: Room, call: Call) -> ConsumerListAnswer:
+async def consumer_list(room: Room, call: JsCall) -> ConsumerListAnswer:
     """All that INFO says, of each."""
     stream, total, offset, page = await _page(room, call, LIST_MAX)
     reader = room.client.reader(stream, 0)
@@ -218,7 +215,7 @@ async def consumer_list(room: Room, call: Call) -> ConsumerListAnswer:
     return ConsumerListAnswer(total=total, offset=offset, limit=LIST_MAX, consumers=told)
 
 
-async def delete_consumer(room: Room, call: Call) -> SuccessAnswer:
+async def delete_consumer(room: Room, call: JsCall) -> SuccessAnswer:
     """Delete it; pulls that wait are told."""
     stream = await find_stream(room, call.stream)
     try:

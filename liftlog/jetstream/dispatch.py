@@ -8,8 +8,8 @@ from typing import Protocol
 from nats.aio.client import Client as NatsConnection
 
 from liftlog.client.client import Client
-from liftlog.jetstream.answers import Answer
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.answers import JsAnswer
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.knownconsumers import KnownConsumers
 from liftlog.jetstream.leaf import Leaf
 
@@ -40,7 +40,7 @@ class Room(Protocol):
         ...
 
 
-Handler = Callable[[Room, Call], Awaitable[Answer | None]]
+Handler = Callable[[Room, JsCall], Awaitable[JsAnswer | None]]
 """Answers a call; None: it has answered itself, or nobody waits. Raises JsError, LiftlogError."""
 Handlers = Mapping[str, Handler]
 """By verb."""

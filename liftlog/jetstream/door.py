@@ -17,14 +17,15 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
 from liftlog.client.client import Client
-from liftlog.client.errors import RequestFailed
+from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.config import DEFAULT_DOMAIN
 from liftlog.eventlog import say
 from liftlog.jetstream import account, consumers, pulls, stored, streams
 from liftlog.jetstream.acks import on_ack
-from liftlog.jetstream.answers import Answer, encode_answer, encode_error, kind_of
-from liftlog.jetstream.blocks import publish_block
 from liftlog.jetstream.ackwords import ACK_PREFIX
-from liftlog.jetstream.calls import Call, parse_call
+from liftlog.jetstream.answers import JsAnswer, encode_answer, encode_error, kind_of
+from liftlog.jetstream.blocks import publish_block
+from liftlog.jetstream.calls import JsCall, parse_call
 from liftlog.jetstream.dispatch import Handlers
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
@@ -37,15 +38,24 @@ from liftlog.jetstream.errors import (
 from liftlog.jetstream.knownconsumers import KnownConsumers
 from liftlog.jetstream.leaf import NO_LEAF, Leaf
 from liftlog.jetstream.push import Pushes
-from liftlog.jetstream.statuses import NEEDS_API_LEVEL as STATUS_NEEDS_API_LEVEL
+from liftlog.jetstream.statuses import NEEDS_API_LEVEL as LEVEL_STATUS
+from liftlog.jetstream.statuses import JsStatus
+from liftlog.types import LiftlogError
 
-DEFAULT_DOMAIN = "liftlog"
 QUEUE = "liftlog-jetstream"
 UNDER_WAY_MAX = 4096
 ANSWERED_WITH_STATUS = ("DIRECT.GET", "CONSUMER.MSG.NEXT")
 """Calls that are answered with messages, not with JSON."""
 LEAF_S = 5.0
 """So long the door waits for its leaf node connection before it opens."""
+BARE_PREFIX = "$JS.API"
+CLUSTER_HEADER = "Liftlog-Cluster"
+"""In answers about the account: whose door it is."""
+NO_ONE = "-"
+NEEDED_LEVEL = 2
+"""Feature level (U2) of the streams that the door makes."""
+LEVEL_WAIT_S = 5.0
+READY_PAUSE_S = 0.1
 PROBE_S = 0.5
 """How long somebody else has to say that JetStream is there."""
 
@@ -57,6 +67,17 @@ HANDLERS: Handlers = {
     **streams.HANDLERS,
 }
 """Every call that is answered, by verb; the modules of this room bring theirs."""
+
+
+NOBODY = JsStatus(503, "No Responders")
+"""What NATS itself says where nobody listens: nats-server does not, for what is not there."""
+
+
+def status_of(error: JsError) -> JsStatus:
+    """An error to who waits for messages."""
+    if error.code == LEVEL_STATUS.code:
+        return LEVEL_STATUS
+    return NOBODY if error.code in (404, 503) else JsStatus(error.code, error.description)
 
 
 class Door:
@@ -86,22 +107,64 @@ class Door:
         return f"$JS.{self.domain}.API"
 
     async def open(self) -> bool:
-        """Begin to answer. Returns whether the bare prefix is served too."""
-        alone = not await self.somebody_answers()
-        prefixes = [self.own_prefix, "$JS.API"] if alone else [self.own_prefix]
+        """Begin to answer once the cluster does. Returns whether the bare prefix is served too.
+
+        Raises LiftlogError if another cluster's door answers for our domain.
+        """
+        await self._cluster_is_ready()
+        other = await self._who_answers(self.own_prefix)
+        if other not in (NO_ONE, self.client.cluster):
+            raise LiftlogError(
+                f"JetStream domain '{self.domain}' is answered by {other or 'a nats-server'} on this NATS "
+                "already: give this cluster's door another one ([jetstream] domain)"
+            )
+        bare = await self.serves_bare()
         await self._open_for_consumers()
-        for prefix in prefixes:
+        for prefix in [self.own_prefix, BARE_PREFIX] if bare else [self.own_prefix]:
             await self._listen(prefix)
         await self.nats.flush()
-        if alone:
-            text = f"JetStream's door answers on $JS.API and {self.own_prefix}"
-        else:
-            text = (
-                f"JetStream's door answers on {self.own_prefix} only, since this NATS account has "
-                f"JetStream of its own: programs say domain '{self.domain}'"
-            )
-        say(logging.INFO, "jetstream", text, bare=alone)
-        return alone
+        say(logging.INFO, "jetstream", f"JetStream's door answers on {self.served(bare)}", bare=bare)
+        return bare
+
+    def served(self, bare: bool) -> str:
+        """What is answered, in words."""
+        if bare:
+            return f"{BARE_PREFIX} and {self.own_prefix}"
+        return (
+            f"{self.own_prefix} only, since this NATS account has its own JetStream: programs say domain "
+            f"'{self.domain}'"
+        )
+
+    async def serves_bare(self) -> bool:
+        """Whether nobody but doors of this cluster answers without a domain."""
+        return await self._who_answers(BARE_PREFIX) in (NO_ONE, self.client.cluster)
+
+    async def _cluster_is_ready(self) -> None:
+        """Wait for a controller, and a while for a new cluster to reach the level that the door needs."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LEVEL_WAIT_S
+        while True:
+            with contextlib.suppress(RequestFailed, Unreachable):
+                status = await self.client.status()
+                level = status.counters.get("level.cluster", 1)
+                if status.controller and level >= NEEDED_LEVEL:
+                    return
+                if status.controller and loop.time() > until:
+                    text = (
+                        f"JetStream's door needs feature level {NEEDED_LEVEL} to create streams, and the "
+                        f"cluster is at {level}: raise it with 'liftlog cluster level --raise'"
+                    )
+                    say(logging.WARNING, "jetstream", text, feature_level=level)
+                    return
+            await asyncio.sleep(READY_PAUSE_S)
+
+    async def _who_answers(self, prefix: str) -> str:
+        """The cluster whose door answers there; empty: somebody else does; NO_ONE: nobody."""
+        try:
+            answer = await self.nats.request(f"{prefix}.INFO", b"", timeout=PROBE_S)
+        except (nats.errors.NoRespondersError, nats.errors.TimeoutError, TimeoutError):
+            return NO_ONE
+        return (answer.headers or {}).get(CLUSTER_HEADER, "")
 
     async def _open_for_consumers(self) -> None:
         """Take acks, and send messages."""
@@ -111,7 +174,8 @@ class Door:
 
         await self.nats.subscribe(f"{ACK_PREFIX}.>", queue=QUEUE, cb=came)
         if not self.leaf.url:
-            say(logging.WARNING, "jetstream", f"JetStream's door serves no consumers: {NO_LEAF}", consumers=False)
+            text = f"JetStream's door serves no consumers: {NO_LEAF}"
+            say(logging.WARNING, "jetstream", text, consumers=False)
             return
         self.start(self.leaf.run(), "the leaf node connection")
         self.start(self._pushes.run(), "push consumers")
@@ -146,14 +210,6 @@ class Door:
 
         self._keep(self._background, asyncio.create_task(watched()))
 
-    async def somebody_answers(self) -> bool:
-        """Whether a JetStream that is none of our doors serves this account."""
-        try:
-            answer = await self.nats.request("$JS.API.INFO", b"", timeout=PROBE_S)
-        except (nats.errors.NoRespondersError, nats.errors.TimeoutError, TimeoutError):
-            return False
-        return f'"domain":"{self.domain}"'.encode() not in answer.data
-
     async def _listen(self, prefix: str) -> None:
         async def came(message: Msg) -> None:
             self._take(prefix, message)
@@ -179,11 +235,10 @@ class Door:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _handle(self, call: Call) -> None:
+    async def _handle(self, call: JsCall) -> None:
         try:
             if not call.needs_at_most(account.API_LEVEL):
-                await self._refuse_level(call)
-                return
+                raise NEEDS_API_LEVEL.because()
             handler = HANDLERS.get(call.verb)
             if handler is None:
                 sentence = f"{call.verb} is not supported"
@@ -199,27 +254,22 @@ class Door:
             if answer is not None:
                 await self._answer(call, answer)
 
-    async def _answer(self, call: Call, answer: Answer) -> None:
-        await self._send(call.reply, encode_answer(answer, kind_of(call.verb)))
+    async def _answer(self, call: JsCall, answer: JsAnswer) -> None:
+        headers = {CLUSTER_HEADER: self.client.cluster} if call.verb == "INFO" else None
+        await self._send(call.reply, encode_answer(answer, kind_of(call.verb)), headers)
 
     async def _refuse(self, reply: str, verb: str, error: JsError) -> None:
         self.errors += 1
-        await self._send(reply, encode_error(error, verb))
-
-    async def _refuse_level(self, call: Call) -> None:
-        """The client needs more than we have."""
-        if call.verb in ANSWERED_WITH_STATUS:
-            self.errors += 1
-            if call.reply:
-                await publish_block(self.nats, call.reply, STATUS_NEEDS_API_LEVEL.block())
+        if verb in ANSWERED_WITH_STATUS:
+            await publish_block(self.nats, reply, status_of(error).block())
         else:
-            await self._refuse(call.reply, call.verb, NEEDS_API_LEVEL.because())
+            await self._send(reply, encode_error(error, verb))
 
-    async def _send(self, reply: str, payload: bytes) -> None:
+    async def _send(self, reply: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
         if not reply:
             return
         try:
-            await self.nats.publish(reply, payload)
+            await self.nats.publish(reply, payload, headers=headers)
         except nats.errors.MaxPayloadError:
             text = f"{UNAVAILABLE.sentence}: the answer is longer than NATS carries"
             error = JsError(UNAVAILABLE.code, UNAVAILABLE.err_code, text)

@@ -54,6 +54,7 @@ REPLICAS_NOT_SUPPORTED = Fault(500, 10074, "replicas > 1 not supported in non-cl
 SEALED = Fault(400, 10109, "invalid operation on sealed stream")
 PURGE_FAILED = Fault(500, 10110, "{}")
 TOO_MANY_SUBJECTS = Fault(500, 10117, "subject details would exceed maximum allowed")
+NEGATIVE_REPLICAS = Fault(400, 10133, "replicas count cannot be negative")
 NEEDS_API_LEVEL = Fault(412, 10185, "JetStream minimum api level required")
 
 

@@ -16,7 +16,7 @@ from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
 from liftlog.format import CorruptBatch, decode_records, parse_batch
-from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
+from liftlog.jetstream.consumerconfigs import from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from liftlog.messages import (
     ACK,
@@ -100,10 +100,9 @@ class KnownConsumer:
         counts = [
             (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
         ]
-        numbered = getattr(reply, "sequence", 0)
         behind = await self._pending_behind(reply, len(counts))
         return [
-            Given(records[offset], count, numbered + index, behind + len(counts) - 1 - index)
+            Given(records[offset], count, reply.sequence + index, behind + len(counts) - 1 - index)
             for index, (offset, count) in enumerate(counts)
             if offset in records
         ]

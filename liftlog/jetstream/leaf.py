@@ -141,7 +141,8 @@ class Leaf:
                 text = str(error) or "it closed the connection"
                 if text != said:
                     where = f"{self._host}:{self._port}"
-                    say(logging.WARNING, "jetstream", f"no leaf node connection to {where}: {text}", leaf=where)
+                    sentence = f"no leaf node connection to {where}: {text}"
+                    say(logging.WARNING, "jetstream", sentence, leaf=where)
                 said = text
             await asyncio.sleep(PAUSE_S)
 
@@ -230,7 +231,8 @@ class Leaf:
         """Send them, in this order. Raises LeafAway."""
         writer = self._writer
         if writer is None or writer.is_closing():
-            raise LeafAway(f"there is no leaf node connection to {self._host}:{self._port}" if self.url else NO_LEAF)
+            text = f"there is no leaf node connection to {self._host}:{self._port}"
+            raise LeafAway(text if self.url else NO_LEAF)
         writer.write(b"".join(map(bytes, parcels)))
         if writer.transport.get_write_buffer_size() > UNSENT_MAX:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
-from liftlog.jetstream.statuses import Status, bad_request
+from liftlog.jetstream.statuses import JsStatus, bad_request
 
 NS_PER_MS = 1_000_000
 
@@ -30,7 +30,7 @@ class NextRequest(msgspec.Struct, frozen=True):
 class PullRefused(Exception):
     """`status`: what is answered."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: JsStatus) -> None:
         super().__init__(status.text)
         self.status = status
 
@@ -55,11 +55,11 @@ def parse_next(payload: bytes) -> NextRequest:
 def check_limits(request: NextRequest, config: JsConsumerConfig) -> None:
     """What the consumer's configuration forbids. Raises PullRefused."""
     if 0 < config.max_batch < request.batch:
-        raise PullRefused(Status(409, f"Exceeded MaxRequestBatch of {config.max_batch}"))
+        raise PullRefused(JsStatus(409, f"Exceeded MaxRequestBatch of {config.max_batch}"))
     if 0 < config.max_expires < request.expires:
-        raise PullRefused(Status(409, f"Exceeded MaxRequestExpires of {go_duration(config.max_expires)}"))
+        raise PullRefused(JsStatus(409, f"Exceeded MaxRequestExpires of {go_duration(config.max_expires)}"))
     if 0 < config.max_bytes < request.max_bytes:
-        raise PullRefused(Status(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}"))
+        raise PullRefused(JsStatus(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}"))
     if request.min_pending or request.min_ack_pending:
         raise PullRefused(bad_request("Not a Overflow Priority consumer"))
     if request.id:

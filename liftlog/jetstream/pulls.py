@@ -7,31 +7,32 @@ has to do with time: when it expires, when a heartbeat is due, and whether anybo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.deliveries import give_back, parcel_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, Given, KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, Parcel
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
-from liftlog.jetstream.statuses import Status
+from liftlog.jetstream.statuses import JsStatus
 from liftlog.types import LiftlogError
 
 NS = 1_000_000_000
 PULL_BYTES = 1024 * 1024
 """So much is asked for at once."""
 LEVEL_HEADER = "Nats-Required-Api-Level"
-NO_RESPONDERS = Status(503, "")
+NO_RESPONDERS = JsStatus(503, "")
 
 
 class Ended(Exception):
     """A pull is over; `status` is sent, with what was not given if `counts`; None: nothing."""
 
-    def __init__(self, status: Status | None, counts: bool = False) -> None:
+    def __init__(self, status: JsStatus | None, counts: bool = False) -> None:
         super().__init__()
         self.status = status
         self.counts = counts
@@ -77,10 +78,8 @@ class Pull:
         if ended.status is None:
             return
         counts = statuses.unserved(self._left, self._bytes_left) if ended.counts else None
-        try:
+        with contextlib.suppress(LeafAway):
             await self._room.leaf.send([Parcel(self._reply, block=ended.status.block(counts))])
-        except LeafAway:
-            pass
 
     async def _once(self) -> None:
         """Ask the leader once, and hand over what it gives. Raises Ended."""
@@ -133,10 +132,8 @@ class Pull:
                 self._room.start(self._late(asking), "messages that came too late for a pull")
 
     async def _late(self, asking: asyncio.Task[list[Given]]) -> None:
-        try:
+        with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
-        except RequestFailed:
-            pass
 
     def _quiet_s(self) -> float | None:
         """How long nothing is due."""
@@ -184,13 +181,13 @@ class Pull:
             self._left = 0
 
 
-async def next_messages(room: Room, call: Call) -> None:
+async def next_messages(room: Room, call: JsCall) -> None:
     """Serve a pull."""
     if call.reply:
         await serve(room, call)
 
 
-async def serve(room: Room, call: Call) -> None:
+async def serve(room: Room, call: JsCall) -> None:
     """Serve it, to `call.reply`."""
     try:
         known = await room.consumers.find(call.stream, call.consumer)
@@ -206,7 +203,7 @@ async def serve(room: Room, call: Call) -> None:
         await Pull(room, known, request, call.reply).run()
 
 
-def _accepted(known: KnownConsumer, call: Call) -> NextRequest:
+def _accepted(known: KnownConsumer, call: JsCall) -> NextRequest:
     """What is asked for. Raises PullRefused."""
     if known.config.is_push:
         raise PullRefused(statuses.PUSH_BASED)

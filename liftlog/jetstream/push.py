@@ -11,6 +11,7 @@ half of them are; what was sent before it counts no more once it is answered, an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Sequence
 
@@ -150,10 +151,8 @@ class Pushing:
                 self._room.start(self._late(asking), "messages that came too late for a push consumer")
 
     async def _late(self, asking: asyncio.Task[list[Given]]) -> None:
-        try:
+        with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
-        except RequestFailed:
-            pass
 
     async def _beat(self) -> None:
         """A heartbeat may be due."""
@@ -216,10 +215,9 @@ class Pushes:
         looks = 0
         try:
             while True:
-                try:
+                # A cluster that says nothing now is asked again.
+                with contextlib.suppress(LiftlogError):
                     await self._look_at(everything=looks % LIST_EVERY == 0)
-                except LiftlogError:
-                    pass  # The cluster says nothing now; it is asked again.
                 looks += 1
                 try:
                     async with asyncio.timeout(LOOK_S):

@@ -11,14 +11,14 @@ from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import EARLIEST, NEW, Reader
-from liftlog.jetstream.answers import ZERO_TIME, Answer, rfc3339
+from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, rfc3339
 from liftlog.jetstream.configs import StreamConfigAnswer, from_stream_config
 from liftlog.jetstream.dispatch import Room
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
 from liftlog.types import Record
 
 
-class StreamState(msgspec.Struct):
+class JsStreamState(msgspec.Struct):
     """What is in a stream. A stream without messages: `first_seq` is one more than `last_seq`."""
 
     messages: int
@@ -50,10 +50,10 @@ class ClusterState(msgspec.Struct):
     replicas: list[PeerState] | UnsetType = UNSET
 
 
-class StreamInfoAnswer(Answer):
+class StreamInfoAnswer(JsAnswer):
     kind: ClassVar[str] = "stream_info"
     config: StreamConfigAnswer
-    state: StreamState
+    state: JsStreamState
     cluster: ClusterState
     domain: str
     ts: str
@@ -79,14 +79,14 @@ def cluster_state(room: Room, info: StreamInfo) -> ClusterState:
     )
 
 
-async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> StreamState:
+async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> JsStreamState:
     """What is in it now; with `details` which sequences between the first and the last are gone."""
     reader = room.client.reader(info, 0)
     counts, consumers = await asyncio.gather(room.client.subjects(info), room.client.consumers(info))
     last_seq = await reader.offset(NEW)
     first = await room.client.next_matching(info, ">", await reader.offset(EARLIEST))
     messages = sum(counts.values())
-    state = StreamState(
+    state = JsStreamState(
         messages=messages,
         bytes=0,
         first_seq=first.record.offset + 1 if first is not None else last_seq + 1,

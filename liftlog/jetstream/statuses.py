@@ -12,7 +12,7 @@ LAST_STREAM = "Nats-Last-Stream"
 STALLED = "Nats-Consumer-Stalled"
 
 
-class Status(NamedTuple):
+class JsStatus(NamedTuple):
     """`text` is what clients compare: it is nats-server's, letter by letter."""
 
     code: int
@@ -25,22 +25,22 @@ class Status(NamedTuple):
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-IDLE = Status(100, "Idle Heartbeat")
-FLOW_CONTROL = Status(100, "FlowControl Request")
-NO_MESSAGES = Status(404, "No Messages")
-REQUEST_TIMEOUT = Status(408, "Request Timeout")
-MAX_WAITING = Status(409, "Exceeded MaxWaiting")
-TOO_LARGE = Status(409, "Message Size Exceeds MaxBytes")
-BATCH_COMPLETED = Status(409, "Batch Completed")
-CONSUMER_DELETED = Status(409, "Consumer Deleted")
-PUSH_BASED = Status(409, "Consumer is push based")
-LEADERSHIP_CHANGE = Status(409, "Leadership Change")
-SERVER_SHUTDOWN = Status(409, "Server Shutdown")
-NEEDS_API_LEVEL = Status(412, "Required Api Level")
+IDLE = JsStatus(100, "Idle Heartbeat")
+FLOW_CONTROL = JsStatus(100, "FlowControl Request")
+NO_MESSAGES = JsStatus(404, "No Messages")
+REQUEST_TIMEOUT = JsStatus(408, "Request Timeout")
+MAX_WAITING = JsStatus(409, "Exceeded MaxWaiting")
+TOO_LARGE = JsStatus(409, "Message Size Exceeds MaxBytes")
+BATCH_COMPLETED = JsStatus(409, "Batch Completed")
+CONSUMER_DELETED = JsStatus(409, "Consumer Deleted")
+PUSH_BASED = JsStatus(409, "Consumer is push based")
+LEADERSHIP_CHANGE = JsStatus(409, "Leadership Change")
+SERVER_SHUTDOWN = JsStatus(409, "Server Shutdown")
+NEEDS_API_LEVEL = JsStatus(412, "Required Api Level")
 
 
-def bad_request(why: object) -> Status:
-    return Status(400, f"Bad Request - {why}")
+def bad_request(why: object) -> JsStatus:
+    return JsStatus(400, f"Bad Request - {why}")
 
 
 def unserved(messages: int, size: int) -> dict[str, object]:

@@ -9,16 +9,16 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import NEW, TIME, Reader
-from liftlog.jetstream.answers import Answer, SuccessAnswer, rfc3339
+from liftlog.jetstream.answers import JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.blocks import publish_block
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
@@ -28,7 +28,7 @@ from liftlog.jetstream.errors import (
     JsError,
 )
 from liftlog.jetstream.shown import find_stream
-from liftlog.jetstream.statuses import Status
+from liftlog.jetstream.statuses import JsStatus
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
 from liftlog.subjects.grammar import is_literal, pattern_tokens, subject_problem
 from liftlog.types import Record
@@ -42,26 +42,29 @@ FETCH_BYTES = 1024
 AT_ONCE = 64
 """So many questions of one request are under way at once."""
 
-EMPTY_REQUEST = Status(408, "Empty Request")
-MALFORMED_REQUEST = Status(408, "Malformed Request")
-BAD_DIRECT_REQUEST = Status(408, "Bad Request")
-NOT_FOUND = Status(404, "Message Not Found")
-NO_RESULTS = Status(404, "No Results")
-TOO_MANY_RESULTS = Status(413, "Too Many Results")
-END_OF_BATCH = Status(204, "EOB")
+EMPTY_REQUEST = JsStatus(408, "Empty Request")
+MALFORMED_REQUEST = JsStatus(408, "Malformed Request")
+BAD_DIRECT_REQUEST = JsStatus(408, "Bad Request")
+NOT_FOUND = JsStatus(404, "Message Not Found")
+NO_RESULTS = JsStatus(404, "No Results")
+TOO_MANY_RESULTS = JsStatus(413, "Too Many Results")
+END_OF_BATCH = JsStatus(204, "EOB")
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class GetRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Which message: of this sequence, the last of a subject, or the next one that a filter matches."""
 
-    seq: int | None = None
+    seq: Count | None = None
     last_by_subj: str | None = None
     next_by_subj: str | None = None
-    batch: int | None = None
-    max_bytes: int | None = None
+    batch: Count | None = None
+    max_bytes: Count | None = None
     start_time: datetime | None = None
     multi_last: list[str] | None = None
-    up_to_seq: int | None = None
+    up_to_seq: Count | None = None
     up_to_time: datetime | None = None
     no_hdr: bool = False
 
@@ -97,7 +100,7 @@ class StoredMessage(msgspec.Struct):
     hdrs: str | UnsetType = UNSET
 
 
-class MessageAnswer(Answer):
+class MessageAnswer(JsAnswer):
     kind: ClassVar[str] = "stream_msg_get"
     message: StoredMessage
 
@@ -105,7 +108,7 @@ class MessageAnswer(Answer):
 class DeleteRequest(msgspec.Struct, forbid_unknown_fields=True):
     """`no_erase`: accepted, and all the same: bytes stay on disk until retention takes their segment."""
 
-    seq: int = 0
+    seq: Count = 0
     no_erase: bool = False
 
 
@@ -179,7 +182,7 @@ async def find(room: Room, info: StreamInfo, request: GetRequest) -> Record | No
 # -- message get and delete --------------------------------------------------------------------------------
 
 
-async def get_message(room: Room, call: Call) -> MessageAnswer:
+async def get_message(room: Room, call: JsCall) -> MessageAnswer:
     """One message, as JSON."""
     request = call.body(GetRequest)
     if request.batch or request.max_bytes or request.multi_last or request.contradicts or request.empty:
@@ -195,13 +198,16 @@ async def get_message(room: Room, call: Call) -> MessageAnswer:
     return MessageAnswer(message)
 
 
-async def delete_message(room: Room, call: Call) -> SuccessAnswer:
+async def delete_message(room: Room, call: JsCall) -> SuccessAnswer:
     """Delete one message for good."""
     if not call.payload.strip():
         raise BAD_REQUEST.because()
     request = call.body(DeleteRequest)
     info = await find_stream(room, call.stream)
-    if await message_at(room.client.reader(info, 0), request.seq) is None:
+    reader = room.client.reader(info, 0)
+    if await message_at(reader, request.seq) is None:
+        if request.seq > await reader.offset(NEW):
+            raise MESSAGE_DELETE.because("stream store EOF")
         raise SEQUENCE_NOT_FOUND.because(request.seq)
     try:
         await room.client.delete(call.stream, 0, request.seq - 1)
@@ -213,7 +219,7 @@ async def delete_message(room: Room, call: Call) -> SuccessAnswer:
 # -- direct get --------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """What a message that is got in a batch says beside: how many are to come, and what was given last."""
 
     pending: int
@@ -224,7 +230,7 @@ class Place(NamedTuple):
         return {"Nats-Num-Pending": self.pending, "Nats-Last-Sequence": self.last_seq}
 
 
-def direct_block(stream: str, record: Record, place: Place | None, bare: bool) -> bytes:
+def direct_block(stream: str, record: Record, place: BatchPlace | None, bare: bool) -> bytes:
     """The headers of a message that is got directly: its own, and where it stands."""
     if bare:
         return b""
@@ -240,12 +246,12 @@ def direct_block(stream: str, record: Record, place: Place | None, bare: bool) -
     return block + lines.encode() + b"\r\n"
 
 
-async def _give(room: Room, call: Call, record: Record, place: Place | None, bare: bool) -> None:
+async def _give(room: Room, call: JsCall, record: Record, place: BatchPlace | None, bare: bool) -> None:
     block = direct_block(call.stream, record, place, bare)
     await publish_block(room.nats, call.reply, block, record.value or b"")
 
 
-async def direct_get(room: Room, call: Call) -> None:
+async def direct_get(room: Room, call: JsCall) -> None:
     """A message, or several, themselves; what is wrong is a status."""
     if not call.reply:
         return
@@ -254,7 +260,7 @@ async def direct_get(room: Room, call: Call) -> None:
         await publish_block(room.nats, call.reply, problem.block())
 
 
-async def _direct_get(room: Room, call: Call) -> Status | None:
+async def _direct_get(room: Room, call: JsCall) -> JsStatus | None:
     try:
         request = call.body(GetRequest)
     except JsError:
@@ -279,7 +285,7 @@ async def _direct_get(room: Room, call: Call) -> Status | None:
     return None
 
 
-async def _get_batch(room: Room, call: Call, info: StreamInfo, request: GetRequest) -> Status | None:
+async def _get_batch(room: Room, call: JsCall, info: StreamInfo, request: GetRequest) -> JsStatus | None:
     """So many messages from a sequence on, of those that a filter matches."""
     reader = room.client.reader(info, 0)
     seq = request.seq or 0
@@ -294,7 +300,7 @@ async def _get_batch(room: Room, call: Call, info: StreamInfo, request: GetReque
         if record is None:
             break
         pending = max(0, pending - 1)
-        await _give(room, call, record, Place(pending, last_seq), request.no_hdr)
+        await _give(room, call, record, BatchPlace(pending, last_seq), request.no_hdr)
         last_seq = record.offset + 1
         seq = last_seq + 1
         left -= len(record.subject) + len(record.headers) + len(record.value or b"")
@@ -302,7 +308,7 @@ async def _get_batch(room: Room, call: Call, info: StreamInfo, request: GetReque
             break
     if not last_seq:
         return NOT_FOUND
-    block = END_OF_BATCH.block(Place(pending, last_seq).headers)
+    block = END_OF_BATCH.block(BatchPlace(pending, last_seq).headers)
     await publish_block(room.nats, call.reply, block)
     return None
 
@@ -330,7 +336,7 @@ async def _matching(
         seq = record.offset + 2
 
 
-async def _get_lasts(room: Room, call: Call, info: StreamInfo, request: GetRequest) -> Status | None:
+async def _get_lasts(room: Room, call: JsCall, info: StreamInfo, request: GetRequest) -> JsStatus | None:
     """The last message of each subject that one of the filters matches, as of a sequence or a moment."""
     reader = room.client.reader(info, 0)
     end = await reader.offset(NEW)
@@ -356,12 +362,12 @@ async def _get_lasts(room: Room, call: Call, info: StreamInfo, request: GetReque
     last_seq, pending, left = 0, len(records), request.max_bytes or BATCH_BYTES
     for record in records[: request.batch or SUBJECTS_MAX]:
         pending -= 1
-        await _give(room, call, record, Place(pending, last_seq), False)
+        await _give(room, call, record, BatchPlace(pending, last_seq), False)
         last_seq = record.offset + 1
         left -= len(record.subject) + len(record.headers) + len(record.value or b"")
         if left <= 0:
             break
-    ends = Place(pending, last_seq).headers | {"Nats-UpTo-Sequence": up_to}
+    ends = BatchPlace(pending, last_seq).headers | {"Nats-UpTo-Sequence": up_to}
     await publish_block(room.nats, call.reply, END_OF_BATCH.block(ends))
     return None
 

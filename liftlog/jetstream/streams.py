@@ -9,8 +9,8 @@ import msgspec
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import NEW
-from liftlog.jetstream.answers import Answer, SuccessAnswer
-from liftlog.jetstream.calls import Call
+from liftlog.jetstream.answers import JsAnswer, SuccessAnswer
+from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import (
     JsStreamConfig,
     from_stream_config,
@@ -21,7 +21,6 @@ from liftlog.jetstream.configs import (
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
-    INVALID_JSON,
     REPLICAS_NOT_SUPPORTED,
     STREAM_DELETE,
     STREAM_GENERAL,
@@ -62,7 +61,7 @@ class InfoRequest(msgspec.Struct, forbid_unknown_fields=True):
     offset: int = 0
 
 
-class PurgeRequest(msgspec.Struct, forbid_unknown_fields=True):
+class StreamPurge(msgspec.Struct, forbid_unknown_fields=True):
     """Purge what `filter` matches, below the sequence `seq`, or all but the newest `keep`."""
 
     filter: str | None = None
@@ -70,7 +69,7 @@ class PurgeRequest(msgspec.Struct, forbid_unknown_fields=True):
     keep: int | None = None
 
 
-class StreamNamesAnswer(Answer):
+class StreamNamesAnswer(JsAnswer):
     kind: ClassVar[str] = "stream_names"
     total: int
     offset: int
@@ -78,7 +77,7 @@ class StreamNamesAnswer(Answer):
     streams: list[str]
 
 
-class StreamListAnswer(Answer):
+class StreamListAnswer(JsAnswer):
     kind: ClassVar[str] = "stream_list"
     total: int
     offset: int
@@ -86,24 +85,24 @@ class StreamListAnswer(Answer):
     streams: list[StreamInfoAnswer]
 
 
-class PurgedAnswer(Answer):
+class PurgedAnswer(JsAnswer):
     kind: ClassVar[str] = "stream_purge"
     purged: int
     success: bool = True
 
 
-def _wanted(call: Call) -> tuple[JsStreamConfig, StreamConfig]:
+def _wanted(call: JsCall) -> tuple[JsStreamConfig, StreamConfig]:
     """The configuration that was sent, as both say it. Raises JsError."""
     wanted = call.body(JsStreamConfig)
+    if wanted.name != call.stream:
+        raise STREAM_NAME_MISMATCH.because()
     problem = name_problem(wanted.name)
     if problem:
         raise STREAM_INVALID.because(problem)
-    if wanted.name != call.stream:
-        raise STREAM_NAME_MISMATCH.because()
     return wanted, to_stream_config(wanted)
 
 
-async def create_stream(room: Room, call: Call) -> StreamInfoAnswer:
+async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Create it; the same configuration again is the same answer."""
     _, config = _wanted(call)
     there = await room.client.streams()
@@ -140,7 +139,7 @@ def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
             raise SUBJECTS_OVERLAP.because()
 
 
-async def update_stream(room: Room, call: Call) -> StreamInfoAnswer:
+async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Change what can be changed while a stream is in use."""
     _, config = _wanted(call)
     info = await find_stream(room, call.stream)
@@ -157,7 +156,7 @@ async def update_stream(room: Room, call: Call) -> StreamInfoAnswer:
     return await describe(room, info)
 
 
-async def delete_stream(room: Room, call: Call) -> SuccessAnswer:
+async def delete_stream(room: Room, call: JsCall) -> SuccessAnswer:
     """Delete it, with all that it holds."""
     await find_stream(room, call.stream)
     try:
@@ -171,9 +170,9 @@ async def delete_stream(room: Room, call: Call) -> SuccessAnswer:
     return SuccessAnswer()
 
 
-async def purge_stream(room: Room, call: Call) -> PurgedAnswer:
+async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
     """Remove messages: all, those below a sequence, all but the newest; of all subjects or some."""
-    request = call.body(PurgeRequest)
+    request = call.body(StreamPurge) if call.has_object else StreamPurge()
     seq, keep = request.seq or 0, request.keep or 0
     if (seq > 0 and keep > 0) or seq < 0 or keep < 0:
         raise BAD_REQUEST.because()
@@ -191,9 +190,9 @@ async def purge_stream(room: Room, call: Call) -> PurgedAnswer:
     return PurgedAnswer(await room.client.purge_subjects(call.stream, 0, pattern, keep, up_to))
 
 
-async def stream_info(room: Room, call: Call) -> StreamInfoAnswer:
+async def stream_info(room: Room, call: JsCall) -> StreamInfoAnswer:
     """What a stream is, and what is in it."""
-    request = call.body(InfoRequest)
+    request = call.body(InfoRequest) if call.has_object else InfoRequest()
     info = await find_stream(room, call.stream)
     answer = await describe(room, info, request.deleted_details)
     answer.total = answer.offset = answer.limit = 0
@@ -208,26 +207,24 @@ async def stream_info(room: Room, call: Call) -> StreamInfoAnswer:
     return answer
 
 
-async def _page(room: Room, call: Call) -> tuple[int, list[StreamInfo]]:
+async def _page(room: Room, call: JsCall) -> tuple[int, list[StreamInfo]]:
     """Where a page begins, and all streams that pages are made of. Raises JsError."""
-    request = call.body(PageRequest)
-    if request.offset < 0:
-        raise INVALID_JSON.because("offset is negative")
+    request = call.body(PageRequest) if call.has_object else PageRequest()
     shown = await shown_streams(room)
     if request.subject:
         wanted = request.subject
         shown = [info for info in shown if overlap(info.config.subject, wanted)]
-    return request.offset, shown
+    return min(max(0, request.offset), len(shown)), shown
 
 
-async def stream_names(room: Room, call: Call) -> StreamNamesAnswer:
+async def stream_names(room: Room, call: JsCall) -> StreamNamesAnswer:
     """The names of all streams, or of those that may keep a subject; none is no error."""
     offset, shown = await _page(room, call)
     names = [info.config.name for info in shown[offset : offset + NAMES_MAX]]
     return StreamNamesAnswer(total=len(shown), offset=offset, limit=NAMES_MAX, streams=names)
 
 
-async def list_streams(room: Room, call: Call) -> StreamListAnswer:
+async def list_streams(room: Room, call: JsCall) -> StreamListAnswer:
     """All streams, described. One that is deleted meanwhile is left out."""
     offset, shown = await _page(room, call)
     turn = asyncio.Semaphore(AT_ONCE)

@@ -89,7 +89,7 @@ class Onlooker(Protocol):
         """Answer, until cancelled."""
 
 
-class Beside(Protocol):
+class Companion(Protocol):
     """What runs beside the node, in its process: it may fail, and the node goes on."""
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class Built(NamedTuple):
     engine: StorageGroups
     observers: Sequence[Observer]
     onlooker: Onlooker | None = None
-    beside: Beside | None = None
+    beside: Companion | None = None
 
 
 Build = Callable[[], Built]
