@@ -21,7 +21,13 @@ async def test_a_stream_is_made_and_empty(user: User) -> None:
     assert made.config.name == user.name and made.config.subjects == [f"{user.name}.>"]
     state = made.state
     assert (state.messages, state.bytes, state.first_seq, state.last_seq, state.consumer_count) == (0,) * 5
+
+
+@proves(S, CREATE, "created")
+async def test_it_is_told_when_a_stream_was_made(user: User) -> None:
+    made = await user.stream()
     assert made.created is not None
+    assert (await user.info()).created == made.created
 
 
 @proves(S, CREATE, "the same again")

@@ -69,7 +69,7 @@ class User:
         try:
             yield user
             if user.complaints:
-                raise AssertionError("\n".join(user.complaints))
+                raise AssertionError("\n".join(dict.fromkeys(user.complaints)))
         finally:
             for made in sorted(user._made):
                 await user._plain_request(f"$JS.API.STREAM.DELETE.{made}", b"", timeout=DEADLINE_S)
