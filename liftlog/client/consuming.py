@@ -1,4 +1,4 @@
-"""Durable consumers: the cluster remembers what was acked, and gives the rest again (K1-K7).
+"""Durable consumers: the cluster remembers what was acked, and gives the rest again (K1-K8).
 
     consumer = await client.consumer("orders", "billing", config=ConsumerConfig(ack_wait_ms=10_000))
     async with consumer.pull() as deliveries:
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from itertools import count as count_from
 from typing import NamedTuple, Protocol
 
 from liftlog.client.errors import RequestFailed
@@ -60,6 +61,10 @@ class Delivery(NamedTuple):
     epoch: int = 0
     recorded: int = 0
     """Where the entry of the partition's journal ends that says so; 0: it left before that was committed."""
+    sequence: int = 0
+    """Its number among all deliveries of its consumer, from 1 on (K8). Another one may have the same if this
+    one was not recorded, and its leader is lost.
+    """
 
 
 class Settlement(NamedTuple):
@@ -124,6 +129,7 @@ class PullConsumer:
         counts = {
             place: count for offset, length, count in reply.runs for place in range(offset, offset + length)
         }
+        numbers = dict(zip(counts, count_from(reply.sequence), strict=False))
         try:
             batches = [parse_batch(self.partition, frame) for frame in reply.batches]
             records = [record for batch in batches for record in decode_records(batch)]
@@ -131,7 +137,13 @@ class PullConsumer:
             text = f"partition {self.partition}: a server sent a damaged batch: {error}"
             raise LiftlogError(text) from None
         found = [
-            Delivery(record, counts[record.offset], reply.epoch, reply.recorded)
+            Delivery(
+                record=record,
+                delivered=counts[record.offset],
+                epoch=reply.epoch,
+                recorded=reply.recorded,
+                sequence=numbers[record.offset],
+            )
             for record in records
             if record.offset in counts
         ]

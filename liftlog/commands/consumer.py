@@ -1,8 +1,9 @@
-"""`liftlog consumer`: durable consumers of a stream's partitions, which have their messages acked (K1-K7)."""
+"""`liftlog consumer`: durable consumers of a stream's partitions, which have their messages acked (K1-K8)."""
 
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
@@ -22,7 +23,9 @@ from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
     FILTERS_MAX,
     ConsumerConfig,
     ConsumerInfo,
@@ -42,7 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--deliver",
         default=DELIVER_ALL,
         metavar="WHERE",
-        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, {DELIVER_LAST!r}, or an offset",
+        help=f"where it begins: {DELIVER_ALL!r} (default), {DELIVER_NEW!r}, {DELIVER_LAST!r}, "
+        f"{DELIVER_LASTS!r}, an offset, or a time such as 2026-05-01T12:00:00Z",
     )
     add.add_argument(
         "--ack-wait",
@@ -130,12 +134,11 @@ def _finish(parser: argparse.ArgumentParser, work: object) -> None:
 
 
 def _config(args: argparse.Namespace) -> ConsumerConfig:
-    where, offset = args.deliver, 0
-    if where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST):
-        if not where.isdecimal():
-            text = f"say {DELIVER_ALL}, {DELIVER_NEW}, {DELIVER_LAST} or an offset"
-            raise LiftlogError(f"--deliver {where}: {text}")
+    where, offset, timestamp_ms = args.deliver, 0, 0
+    if where.isdecimal():
         where, offset = DELIVER_FROM, int(where)
+    elif where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS):
+        where, timestamp_ms = DELIVER_TIME, _moment(where)
     return ConsumerConfig(
         ack_wait_ms=args.ack_wait,
         max_deliver=args.max_deliver,
@@ -146,7 +149,21 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         backoff_ms=args.backoff,
         filters=tuple(args.filter[1:]),
         notes=tuple(args.note),
+        timestamp_ms=timestamp_ms,
     )
+
+
+def _moment(text: str) -> int:
+    """An instant, in milliseconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        words = ", ".join((DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS))
+        say = f"say {words}, an offset, or a time such as 2026-05-01T12:00:00Z"
+        raise LiftlogError(f"--deliver {text}: {say}") from None
+    if moment.tzinfo is None:
+        raise LiftlogError(f"--deliver {text}: say of which zone that is, such as {text}Z")
+    return max(0, round(moment.timestamp() * 1000))
 
 
 def _plain(info: ConsumerInfo) -> dict[str, object]:
@@ -157,11 +174,12 @@ def _show(args: argparse.Namespace, infos: list[ConsumerInfo], whole: object) ->
     if args.json:
         print_json(whole)
         return
-    heads = ["NAME", "NUMBER", "FLOOR", "POSITION", "ACK PENDING", "TO COME", "ACK WAIT MS", "MAX DELIVER"]
+    heads = ["NAME", "NUMBER", "FLOOR", "POSITION", "SEQUENCE", "ACK PENDING", "AGAIN", "TO COME"]
+    heads += ["ACK WAIT MS", "MAX DELIVER"]
     rows: list[list[object]] = []
     for one in infos:
         config = one.config
-        places = one.name, one.number, one.floor, one.position, one.ack_pending
+        places = one.name, one.number, one.floor, one.position, one.sequence, one.ack_pending, one.redelivered
         to_come = one.num_pending if one.num_pending >= 0 else "-"
         rows.append([*places, to_come, config.ack_wait_ms, config.max_deliver or "-"])
     print_table(rows, heads)

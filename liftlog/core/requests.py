@@ -295,7 +295,7 @@ class Requests:
             self._by_journal(client, request)
 
     def _by_journal(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
-        """R21, K1-K7: the partition's leader takes it up, if there is a journal."""
+        """R21, K1-K8: the partition's leader takes it up, if there is a journal."""
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
         if replica is None or replica.state != "ready" or not self._ctx.incarnation:

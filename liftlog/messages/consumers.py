@@ -1,4 +1,4 @@
-"""Requests about durable consumers of a partition, and their answers (K1-K7). Its leader answers them.
+"""Requests about durable consumers of a partition, and their answers (K1-K8). Its leader answers them.
 
 A consumer is known by its name until it is deleted, and by its number for ever: what names another number
 than that of the consumer which is there changes nothing.
@@ -33,7 +33,9 @@ DELIVER_ALL = "all"
 DELIVER_NEW = "new"
 DELIVER_FROM = "offset"
 DELIVER_LAST = "last"
-DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST)
+DELIVER_TIME = "time"
+DELIVER_LASTS = "last-per-subject"
+DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST, DELIVER_TIME, DELIVER_LASTS)
 ACK = "ack"
 TERM = "term"
 NAK = "nak"
@@ -78,8 +80,10 @@ class ConsumerConfig(
     max_ack_pending: Annotated[int, Meta(ge=1, le=PENDING_MAX)] = 1000
     """So many messages may wait for an ack; until then nothing new is delivered."""
     deliver: Word = DELIVER_ALL
-    """Where it begins: at the log start, at what is committed next, at `offset`, or at the last message that
-    is committed and not deleted (as "new" if there is none).
+    """Where it begins: at the log start, at what is committed next, at `offset`, at the last message that is
+    committed and not deleted (as "new" if there is none), at the first message that has come at
+    `timestamp_ms` or later, or with the last message of each subject, as of when it is made, and then all
+    that is new.
     """
     offset: Number = 0
     filter: Line = ""
@@ -90,6 +94,8 @@ class ConsumerConfig(
     """More patterns, beside `filter`; no subject is matched by two."""
     notes: tuple[tuple[Line, str], ...] = ()
     """What its owner keeps here, as (name, value); liftlog makes nothing of it. 8 KiB in all."""
+    timestamp_ms: Number = 0
+    """Since 1970."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -114,6 +120,16 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ack_pending: int
     num_pending: int
     """Committed messages that were not delivered yet; -1 with a filter: they are not counted."""
+    sequence: int = 0
+    """K8: so many deliveries there were, of any message."""
+    floor_sequence: int = 0
+    """So many of these nobody waits for: of what is pending one for each is left out. Where acks come in
+    order that is the number of the last delivery below the floor.
+    """
+    redelivered: int = 0
+    """Of those that are pending, so many were delivered more than once."""
+    pulls: int = 0
+    """So many wait for messages."""
 
 
 class CreateConsumerRequest(Struct):
@@ -163,6 +179,7 @@ class PullReply(Struct):
 
     `recorded`: where the entry of the journal ends that says so; 0: it left before that was committed, which
     it may once, by the leader of the epoch that wrote the messages. Without runs nothing came in time.
+    `sequence`: the number of the first delivery in `runs`; the others follow (K8).
     """
 
     partition: PartitionId
@@ -171,6 +188,7 @@ class PullReply(Struct):
     recorded: int = 0
     runs: list[Counted] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
+    sequence: int = 0
 
 
 class SettleRequest(Struct):

@@ -274,11 +274,12 @@ class AskSubjects(StorageJob):
     has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
     `gone`: offsets that are to be in no answer (R21).
 
-    A leader asks three questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
+    A leader asks four questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
     on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
     the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
     which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
-    all such ones below `offset` are gone.
+    all such ones below `offset` are gone. And `LAST_OF_EACH`: the last one of each subject that one of the
+    `patterns` matches, at `offset` and above; `messages`: how many, about `limit` + 1 if there are more.
     """
 
     log: PartitionId
@@ -291,11 +292,13 @@ class AskSubjects(StorageJob):
     until: int = 0
     gone: OffsetSet | None = None
     keep: int = 0
+    patterns: tuple[str, ...] = ()
 
 
 MATCHING_RUNS = "runs"
 NEWEST_MATCHES = "newest"
 BEYOND_NEWEST = "beyond"
+LAST_OF_EACH = "lasts"
 
 
 class AskLasts(StorageJob):

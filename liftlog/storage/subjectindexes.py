@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import (
     BEYOND_NEWEST,
+    LAST_OF_EACH,
     LAST_OF_SUBJECT,
     MATCHING_RUNS,
     NEWEST_MATCHES,
@@ -31,6 +32,7 @@ from liftlog.messages import (
     AskSubjects,
     FoldSubjects,
     LastsTold,
+    runs_of,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.offsets import OffsetSet
@@ -316,6 +318,8 @@ class SubjectIndexes:
                 return answer._replace(place=until)
         elif job.what in (MATCHING_RUNS, BEYOND_NEWEST):
             return _runs(index, job, answer)
+        elif job.what == LAST_OF_EACH:
+            return _lasts(index, job, answer)
         elif job.what == NEWEST_MATCHES:
             return _newest(index, job, answer)
         else:
@@ -356,6 +360,18 @@ def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> Subjec
         at = runs[job.limit].start
         runs = runs[: job.limit]
     return answer._replace(runs=tuple(runs), place=at if at < until else NO_OFFSET)
+
+
+def _lasts(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
+    """The last message of each subject; none are told if they are too many."""
+    found: list[int] = []
+    for pattern in job.patterns:
+        found += index.lasts(pattern, job.until, job.limit + 1 - len(found))
+        if len(found) > job.limit:
+            return answer._replace(messages=len(found))
+    offsets = [offset for offset in sorted(found) if offset >= job.offset]
+    runs = tuple(OffsetRange(start, start + length) for start, length in runs_of(offsets))
+    return answer._replace(messages=len(offsets), runs=runs)
 
 
 def _newest(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:

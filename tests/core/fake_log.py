@@ -9,6 +9,7 @@ from __future__ import annotations
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
 from liftlog.messages import (
     BEYOND_NEWEST,
+    LAST_OF_EACH,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     AskLasts,
@@ -200,6 +201,10 @@ class Log:
             matching = [offset for run in index.runs(job.pattern, low, job.until) for offset in range(*run)]
             found = matching[-job.limit] if len(matching) >= job.limit else None
             counted, place = len(matching), low if low > self.log_start else -1
+        elif job.what == LAST_OF_EACH:
+            lasts = [last for each in job.patterns for last in index.lasts(each, job.until, job.limit + 1)]
+            counted = len(lasts)
+            runs = [OffsetRange(last, last + 1) for last in sorted(lasts)] if counted <= job.limit else []
         else:
             page = index.subjects(job.pattern, job.offset, job.limit)
             place = -1 if page.place is None else page.place

@@ -27,6 +27,7 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.consumers.flight import HEAP_MIN, Flight
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
+from liftlog.core.diskreads import FOLDS_MAX
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
 from liftlog.messages import (
@@ -73,7 +74,9 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
-    st.builds(SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED),
+    st.builds(
+        SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED, OFFSETS
+    ),
 )
 
 
@@ -446,6 +449,103 @@ def test_k6_of_several_filters_each_lets_through_what_it_matches() -> None:
     assert info(world, partition).config == config
 
 
+LASTS = ConsumerConfig(ack_wait_ms=60_000, deliver="last-per-subject")
+
+
+def test_k1_the_last_message_of_each_subject_comes_first_and_then_all_that_is_new() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "a.y", "b", "a.x", "b", "a.y", "c", "a.x")
+    asks(world, partition, DeleteMessageRequest(partition, 7))
+    narrow = made(world, partition, msgspec.structs.replace(LASTS, filter="a.*"), "narrow")
+    wide = made(world, partition, LASTS, "wide")
+    again = msgspec.structs.replace(LASTS, filter="a.*")
+    assert made(world, partition, again, "narrow") == narrow, "K1"
+    asks(world, partition, DeleteMessageRequest(partition, 3))
+    world.publish(partition, b"8")
+    assert world.run_until(lambda: world.committed(partition, 9))
+    assert list(given_to(pull(world, partition, narrow))) == [5], "3 is gone, and was not the last one"
+    assert list(given_to(pull(world, partition, wide, 2))) == [4, 5]
+    settle(world, partition, wide, "ack", 4, 5)
+    changed_leader(world, partition)
+    assert list(given_to(pull(world, partition, wide))) == [6, 8], "what it begins with is in the entry"
+    assert info(world, partition, "wide").position == 9
+
+
+def test_k1_who_waits_for_where_his_consumer_begins_shares_the_entry_and_is_told_at_the_end() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a", "b", "a")
+    leader = world.leader(partition)
+    world.nodes[leader].ctx.reads._folds = FOLDS_MAX
+    request = CreateConsumerRequest(partition, "c", LASTS)
+    first, second = world.ask(leader, request), world.ask(leader, request)
+    other = world.ask(leader, CreateConsumerRequest(partition, "c", NO_LOSS))
+    world.run(0.3)
+    assert first not in world.replies and "being created" in world.replies[other].description
+    world.nodes[leader].ctx.reads._folds = 0
+    assert world.run_until(lambda: first in world.replies and second in world.replies)
+    numbers = {world.replies[one].consumers[0].number for one in (first, second)}
+    assert numbers == {info(world, partition).number}
+    world.nodes[leader].ctx.reads._folds = FOLDS_MAX
+    late = world.ask(leader, CreateConsumerRequest(partition, "d", LASTS))
+    assert world.run_until(lambda: late in world.replies)
+    assert "not known yet where consumer 'd' begins" in world.replies[late].description
+
+
+def test_k1_who_begins_with_the_last_messages_is_told_of_what_somebody_knows_to_be_deleted() -> None:
+    world, partition = ready(3)
+    leader, journal = world.leader(partition), journal_of(world, partition)
+    asks(world, partition, DeleteMessageRequest(partition, 2))
+    journal.removed.folded -= 1
+    waits = world.ask(leader, CreateConsumerRequest(partition, "c", LASTS))
+    world.run(0.01)
+    assert world.nodes[leader].marks["K1.unheeded"] == 1
+    journal.removed.folded += 1
+    assert world.run_until(lambda: waits in world.replies)
+    assert list(given_to(pull(world, partition, world.replies[waits].consumers[0].number))) == [1]
+
+
+def test_k1_too_many_subjects_to_begin_with_the_last_of_each_are_refused(monkeypatch: Any) -> None:
+    monkeypatch.setattr("liftlog.core.replica.consumermaking.LASTS_MAX", 2)
+    monkeypatch.setattr("liftlog.core.consumers.making.LASTS_MAX", 2)
+    world, partition = ready(0)
+    mixed(world, partition, "a", "b", "c")
+    reply = asks(world, partition, CreateConsumerRequest(partition, "c", LASTS))
+    assert "more than 2 subjects" in reply.description and not reply.retryable
+    made(world, partition, msgspec.structs.replace(LASTS, filter="a", filters=("b",)))
+    monkeypatch.setattr("liftlog.core.consumers.making.LASTS_ALL_MAX", 3)
+    reply = world.answer(world.leader(partition), CreateConsumerRequest(partition, "d", LASTS_OF_C))
+    assert isinstance(reply, ConsumersReply)
+    reply = world.answer(world.leader(partition), CreateConsumerRequest(partition, "e", LASTS_OF_C))
+    assert "3 last messages of subjects yet to be given" in reply.description and reply.retryable
+
+
+LASTS_OF_C = msgspec.structs.replace(LASTS, filter="c")
+
+
+def test_k2_what_a_consumer_begins_with_is_said_again_with_it() -> None:
+    created = Created("a", LASTS, 2, [], [(2, 2), (7, 1)], 9, 0)
+    whole = folded([created, Delivered(1, 4, [], [(2, 2, 1)])])
+    said = whole.by_number[1].say_again()
+    assert (said.position, said.lasts, said.since) == (4, [(7, 1)], 9)
+    begun = folded([said]).by_number[1]
+    assert [begun.next_wanted(offset) for offset in (4, 7, 8, 12)] == [7, 7, 9, 12]
+    folded([Rewound(1, 7)], whole, 2)
+    assert [whole.by_number[1].next_wanted(offset) for offset in (4, 7)] == [7, 7], "all is new there"
+
+
+def test_a_consumer_begins_with_the_first_message_of_a_time() -> None:
+    world, partition = ready(0)
+    target = world.subscriptions[partition]
+    for at_ms in (1_000, 2_000, 2_000, 3_000):
+        message = Message(b"a", b"", b"", b"%d" % at_ms)
+        world.post(target[0], Published(partition, target[1], [message], at_ms))
+    assert world.run_until(lambda: world.committed(partition, 4))
+    for number, (time_ms, first) in enumerate([(0, 0), (1_001, 1), (3_000, 3), (3_001, 4)]):
+        config = ConsumerConfig(deliver="time", timestamp_ms=time_ms)
+        made(world, partition, config, f"c{number}")
+        assert info(world, partition, f"c{number}").position == first
+
+
 def test_a_filter_that_is_no_pattern_is_refused() -> None:
     world, partition = ready()
     request = CreateConsumerRequest(partition, "c", ConsumerConfig(filter="a..b"))
@@ -482,14 +582,15 @@ def test_where_a_consumer_begins(config: ConsumerConfig, first: int | None) -> N
     ("name", "config", "text"),
     [
         ("a b", ConsumerConfig(), "invalid"),
-        ("c", ConsumerConfig(deliver="middle"), "not one of all, new, offset, last"),
-        ("c", ConsumerConfig(deliver="last", filter="orders.*"), "say deliver 'new' or an offset"),
+        ("c", ConsumerConfig(deliver="middle"), "not one of all, new, offset, last, time, last-per-subject"),
+        ("c", ConsumerConfig(deliver="last", filter="orders.*"), "say deliver 'last-per-subject'"),
         ("c", ConsumerConfig(backoff_ms=(5, 5), max_deliver=1), "leave out waits"),
         ("c", ConsumerConfig(filter="a.*", filters=("b", "a.>")), "'a.*' and 'a.>' match the same subjects"),
         ("c", ConsumerConfig(filters=("a",) * FILTERS_MAX, filter="b"), "may have 16"),
-        ("c", ConsumerConfig(deliver="last", filters=("a",)), "say deliver 'new' or an offset"),
+        ("c", ConsumerConfig(deliver="last", filters=("a",)), "say deliver 'last-per-subject'"),
         ("c", ConsumerConfig(notes=(("a", "x"), ("a", "y"))), "two notes of the name 'a'"),
         ("c", ConsumerConfig(notes=(("a", "x" * NOTES_BYTES_MAX),)), "its notes have 8193 bytes"),
+        ("c", ConsumerConfig(timestamp_ms=1), "a time means nothing"),
         ("c", ConsumerConfig(offset=1), "means nothing"),
         ("c", ConsumerConfig(deliver="offset", offset=9), "not committed"),
     ],
@@ -789,3 +890,27 @@ def test_k7_a_leader_that_has_yet_to_fold_what_is_committed_delivers_nothing() -
     journal.removed.folded += 1
     assert world.run_until(lambda: waits in world.replies)
     assert given_to(world.replies[waits]) == {0: (b"0", 1)}
+
+
+def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None:
+    world, partition = ready(5)
+    number = made(world, partition)
+    first, second = pull(world, partition, number, 2), pull(world, partition, number, 2)
+    assert (first.sequence, second.sequence) == (1, 3)
+    settle(world, partition, number, "nak", 0, 3)
+    again = pull(world, partition, number, 2)
+    assert (again.runs, again.sequence) == ([(0, 1, 2), (3, 1, 2)], 5)
+    told = info(world, partition)
+    assert (told.sequence, told.floor_sequence, told.redelivered, told.pulls) == (6, 2, 2, 0)
+    settle(world, partition, number, "ack", 0, 1, 3)
+    told = info(world, partition)
+    assert (told.sequence, told.floor_sequence, told.redelivered) == (6, 5, 0)
+    world.kill(world.leader(partition))
+    assert world.run_until(lambda: bool(world.leader(partition)))
+    assert pull(world, partition, number).sequence == 7
+    assert info(world, partition).sequence == 7
+
+
+def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
+    data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)

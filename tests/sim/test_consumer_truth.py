@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from liftlog.core.consumers.entries import (
@@ -13,6 +14,7 @@ from liftlog.core.consumers.entries import (
     Delivered,
     Done,
     Rewound,
+    SaidAgain,
     encode_entry,
 )
 from liftlog.format import encode_values
@@ -55,8 +57,18 @@ class Told:
         assert list(self.truth.known()) == [number]
         return number
 
-    def given(self, number: int, first: int, count: int, recorded: int, epoch: int = 1) -> PullReply:
-        return PullReply(PARTITION, number, epoch, recorded, [(first, 1, count)], [self.frame.data])
+    def given(
+        self, number: int, first: int, count: int, recorded: int, epoch: int = 1, sequence: int = 1
+    ) -> PullReply:
+        return PullReply(
+            partition=PARTITION,
+            consumer=number,
+            epoch=epoch,
+            recorded=recorded,
+            runs=[(first, 1, count)],
+            batches=[self.frame.data],
+            sequence=sequence,
+        )
 
     def pulled(self, number: int, reply: PullReply) -> None:
         self.truth.pulled(number, reply, self.truth.ended(), 0)
@@ -72,12 +84,12 @@ def test_a_message_that_is_given_acked_and_passed_is_well() -> None:
     world.pulled(number, world.given(number, 0, 1, 0))
     recorded = world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
     again = world.wrote(Delivered(number, 1, [], [(0, 1, 2)]), epoch=2)
-    world.pulled(number, world.given(number, 0, 2, again, epoch=2))
+    world.pulled(number, world.given(number, 0, 2, again, epoch=2, sequence=2))
     world.truth.says(number, [0])
     end = world.wrote(Done(number, "acked", [(0, 1)]), epoch=2)
     world.truth.settled(number, [0], end)
     assert recorded < again < end
-    world.truth.exact(ConsumerInfo("work", number, CONFIG, 1, 1, 0, 2), 0)
+    world.truth.exact(ConsumerInfo("work", number, CONFIG, 1, 1, 0, 2, sequence=2, floor_sequence=2), 0)
     world.truth.deleted([])
     world.wrote(ConsumerDeleted(number), epoch=2)
     world.truth.deleted([number])
@@ -161,9 +173,33 @@ def test_what_is_gone_may_be_passed_and_written_off() -> None:
     world.start = 2
     world.wrote(Done(number, "gone", [(0, 1)]))
     world.wrote(Delivered(number, 3, [], [(2, 1, 1)]))
-    world.truth.exact(ConsumerInfo("work", number, CONFIG, 3, 2, 1, 0), 2)
-    with violated("PendingExact"):
-        world.truth.exact(ConsumerInfo("work", number, CONFIG, 3, 2, 2, 0), 2)
+    told = ConsumerInfo("work", number, CONFIG, 3, 2, 1, 0, sequence=2, floor_sequence=1)
+    world.truth.exact(told, 2)
+    for wrong in ({"ack_pending": 2}, {"sequence": 1}, {"floor_sequence": 2}, {"redelivered": 1}):
+        with violated("PendingExact"):
+            world.truth.exact(msgspec.structs.replace(told, **wrong), 2)
+
+
+def test_a_delivery_with_another_number_than_its_record_gives_it_is_found() -> None:
+    """K8: by its record, by one that comes later, and where two have one number."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    recorded = world.wrote(Delivered(number, 2, [], [(1, 1, 1)]))
+    with violated("DeliveriesNumbered"):
+        world.pulled(number, world.given(number, 1, 1, recorded, sequence=1))
+    with violated("DeliveriesNumbered"):
+        world.pulled(number, world.given(number, 1, 1, recorded, sequence=3))
+    world.pulled(number, world.given(number, 1, 1, recorded, sequence=2))
+    world.pulled(number, world.given(number, 2, 1, 0, sequence=3))
+    world.wrote(Delivered(number, 2, [], [(0, 1, 2)]))
+    with violated("DeliveriesNumbered"):
+        world.truth.known()
+    world = Told()
+    number = world.begun()
+    world.pulled(number, world.given(number, 0, 1, 0))
+    with violated("DeliveriesNumbered"):
+        world.pulled(number, world.given(number, 1, 1, 0))
 
 
 def test_another_one_under_the_name_and_one_that_nobody_made_are_found() -> None:
@@ -197,7 +233,7 @@ def test_what_was_lost_may_be_delivered_anew() -> None:
     world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
     world.wrote(Rewound(number, 1), epoch=2)
     world.wrote(Delivered(number, 2, [], [(1, 1, 1)]), epoch=2)
-    assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)))
+    assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)), 3)
 
 
 def test_what_a_filter_leaves_out_may_be_passed_and_nothing_else() -> None:
@@ -282,10 +318,43 @@ def test_who_begins_with_what_is_new_is_not_given_what_was_acknowledged_before()
     """K5."""
     world = Told()
     number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
-    world.truth.begun_after(number, number, 3)  # It was written before somebody asked for it.
-    world.truth.begun_after(number, 0, 1)
+    world.truth.begun_after(number, number, 3, 0)  # It was written before somebody asked for it.
+    world.truth.begun_after(number, 0, 1, 0)
     with violated("NoneSkipped"):
-        world.truth.begun_after(number, 0, 2)
+        world.truth.begun_after(number, 0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("lasts", "since"), [([(1, 1)], 3), ([(1, 2)], 3), ([], 3), ([(2, 1)], 2), ([(2, 1)], 4)]
+)
+def test_who_begins_with_other_messages_than_the_last_of_each_subject_is_found(
+    lasts: list[tuple[int, int]], since: int
+) -> None:
+    """K1."""
+    config = ConsumerConfig(deliver="last-per-subject")
+    world = Told()
+    number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
+    world.truth.begun_after(number, 0, 3, 0)
+    for acked, told in ((4, 0), (3, 1)):
+        with violated("NoneSkipped"):
+            world.truth.begun_after(number, 0, acked, told)
+    world = Told()
+    world.wrote(Created("work", config, 2, [], lasts, since, 0))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_what_a_consumer_begins_with_is_to_be_said_again_with_it() -> None:
+    """K2."""
+    config = ConsumerConfig(deliver="last-per-subject")
+    for lasts in ([(2, 1)], []):
+        world = Told()
+        number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
+        assert world.truth.known()
+        world.wrote(SaidAgain(number, "work", config, 2, [], [], lasts, 3))
+        if not lasts:
+            with violated("SameConsumerState"):
+                world.truth.known()
 
 
 def test_the_newest_leader_is_asked_and_not_who_began_last() -> None:

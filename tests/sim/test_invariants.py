@@ -544,6 +544,7 @@ def test_every_evaluation_is_counted() -> None:
         "NoneSkipped",
         "OfThisIncarnation",
         "PendingExact",
+        "DeliveriesNumbered",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

@@ -18,7 +18,7 @@ SNAPSHOTS = {"Records": 1, "Entries": 4}
 VARIANTS: list[tuple[str, dict[str, int], str, int]] = [
     ("ack-answered-at-append", ONE, "AckStays", 4),
     ("repeat-answered-before-commit", ONE, "AckStays", 5),
-    ("serves-before-folded", ONE, "CountsKept", 6),
+    ("serves-before-folded", ONE, "Numbered", 5),
     ("serves-before-hw", ONE, "AckStays", 6),
     ("redelivery-before-record", {**ONE, "Entries": 5}, "DeliveriesBounded", 9),
     ("unrecorded-in-any-epoch", {**ONE, "Entries": 3, "Limit": 1, "Epochs": 3}, "DeliveriesBounded", 8),
@@ -32,6 +32,8 @@ VARIANTS: list[tuple[str, dict[str, int], str, int]] = [
     ("pending-below-start-kept", {**CALM, "Records": 2, "Room": 1, "Trims": 1}, "RoomForOthers", 5),
     ("not-rewound", {**ONE, "Losses": 1}, "NoneSkipped", 8),
     ("elected-without-longer-journal", {**ONE, "Doubts": 1}, "CountsKept", 6),
+    ("numbered-by-committed", {**CALM, "Records": 2}, "Numbered", 4),
+    ("snapshot-forgets-number", {**SNAPSHOTS, "Entries": 5, "Epochs": 1}, "Numbered", 9),
 ]
 # variant, constants, number of states until a client notices that an ack did not stay
 NOTICED: list[tuple[str, dict[str, int], int]] = [
@@ -46,9 +48,10 @@ LARGER: list[tuple[dict[str, int], int, int]] = [
 
 
 class AsClientsSee(DurableConsumers):
-    """Without what only a leader could know."""
+    """Without what only a leader could know, and numbers aside."""
 
     CountsKept = None
+    Numbered = None
     ConsumerStays = None
 
 

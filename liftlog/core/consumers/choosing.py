@@ -31,7 +31,7 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     for batch in batches:
         picked: list[int] = []
         for offset in _offsets(batch, flight.filters):
-            due = offset in flight.lapsed if again else offset >= start
+            due = offset in flight.lapsed if again else offset >= start and flight.wants(offset)
             if due and len(counts) + len(picked) < most:
                 picked.append(offset)
         if picked:

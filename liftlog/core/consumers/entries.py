@@ -1,4 +1,4 @@
-"""What a partition's journal says of its consumers (K1-K7): one entry, one of these, in MessagePack behind a
+"""What a partition's journal says of its consumers (K1-K8): one entry, one of these, in MessagePack behind a
 kind byte of its own; the other kinds stand in `liftlog/core/replica/entries.py`.
 
 A consumer's *number* is where the entry ends that has made it: no other one ever has it. What was delivered
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from liftlog.messages import ConsumerConfig, Counted, Named, Struct
 from liftlog.types import EpochStart, LiftlogError, Line, Number, Word
@@ -34,12 +34,19 @@ class UnreadableEntry(LiftlogError):
 
 
 class Created(Struct):
-    """A consumer that begins at `start`. `line`: the newest epochs of the data before that."""
+    """A consumer that begins at `start`. `line`: the newest epochs of the data before that.
+
+    Below `since` it is given `lasts` alone: of each subject the last message that is not gone by the journal
+    below `heeds`.
+    """
 
     name: Line
     config: ConsumerConfig
     start: Number
     line: Line64
+    lasts: list[Named] = field(default_factory=list)
+    since: Number = 0
+    heeds: Number = 0
 
 
 class Delivered(Struct):
@@ -83,6 +90,11 @@ class SaidAgain(Struct):
     position: Number
     line: Line64
     pending: list[Counted]
+    lasts: list[Named] = field(default_factory=list)
+    """What it is still to be given below `since`."""
+    since: Number = 0
+    sequence: Number = 0
+    """So many deliveries there were."""
 
 
 ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain

@@ -44,6 +44,7 @@ class Flight:
         "lapsed",
         "pulls",
         "reading",
+        "sequence",
         "settling",
         "start",
         "written",
@@ -55,6 +56,8 @@ class Flight:
         self.ahead = self.written = consumer.position
         """The position, and the one when all that is written is folded: behind that, of what the leader has
         seen, none of its filters matches anything."""
+        self.sequence = consumer.sequence
+        """So many deliveries there are when all that is written is folded (K8)."""
         self.filters = [pattern_tokens(pattern) for pattern in patterns]
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
@@ -89,17 +92,27 @@ class Flight:
             self.deadlines.pop(offset, None)
             self.lapsed.pop(offset, None)
 
-    def delivers(self, counts: Iterable[tuple[int, int]], recorded: int, lapse: Lapse) -> None:
-        """An entry that ends at `recorded` says that these (offset, count) were delivered."""
+    def delivers(self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse) -> int:
+        """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
+        first of these deliveries (K8).
+        """
+        first = self.sequence + 1
+        self.sequence += len(counts)
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
             self.set_deadline(offset, lapse(count))
+        return first
 
     def advance(self, end: int) -> None:
         """All below was delivered, by what is written."""
         self.written = max(self.written, end)
         self.skip(end)
+
+    def wants(self, offset: int) -> bool:
+        """Whether it may be given this one, if its filters let that through."""
+        consumer = self.consumer
+        return offset >= consumer.since or offset in consumer.lasts
 
     def skip(self, end: int) -> None:
         """Below there is nothing more for it."""

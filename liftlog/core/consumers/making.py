@@ -10,17 +10,20 @@ from liftlog.messages import (
     DELIVER_FROM,
     DELIVER_LAST,
     DELIVER_NEW,
+    DELIVER_TIME,
     DELIVERS,
     ERR_EXISTS,
     ERR_INVALID,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
+    ERR_OVERLOAD,
     FILTERS_MAX,
     NOTES_BYTES_MAX,
     PENDING_MAX,
     ConsumerConfig,
     CreateConsumerRequest,
     ErrorReply,
+    SubjectsTold,
     intake,
 )
 from liftlog.offsets import OffsetSet
@@ -30,6 +33,10 @@ CONSUMERS_MAX = 256
 """Of one partition."""
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
+LASTS_MAX = 65_536
+"""Subjects with whose last messages one consumer may begin."""
+LASTS_ALL_MAX = 4 * LASTS_MAX
+"""Last messages that all consumers of a partition together may still have to be given."""
 LOOKED_AT_ONCE = 1024
 """Offsets of which it is asked at once which of them are gone."""
 
@@ -50,8 +57,11 @@ def not_created(
     if config.offset and config.deliver != DELIVER_FROM:
         text = f"an offset means nothing with deliver {config.deliver!r}"
         return ErrorReply(ERR_INVALID, text, False)
+    if config.timestamp_ms and config.deliver != DELIVER_TIME:
+        text = f"a time means nothing with deliver {config.deliver!r}"
+        return ErrorReply(ERR_INVALID, text, False)
     if config.deliver == DELIVER_LAST and config.patterns:
-        text = "the last message that a filter matches is not looked for: say deliver 'new' or an offset"
+        text = "the last message that a filter matches is not looked for: say deliver 'last-per-subject'"
         return ErrorReply(ERR_INVALID, text, False)
     if 0 < config.max_deliver < len(config.backoff_ms):
         text = f"backoff_ms names {len(config.backoff_ms)} waits, and max_deliver is {config.max_deliver}:"
@@ -76,6 +86,20 @@ def not_created(
         text = f"the consumers of this partition would have {pending} messages pending, and may have"
         text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
         return ErrorReply(ERR_INVALID, text, False)
+    return None
+
+
+def too_many_lasts(told: SubjectsTold, consumers: Consumers) -> ErrorReply | None:
+    """Why a consumer may not begin with so many last messages of subjects."""
+    if told.messages > LASTS_MAX:
+        text = f"its filters match more than {LASTS_MAX} subjects, and it may begin with the last messages of"
+        text = f"{text} so many: have several consumers with narrower filters, or deliver 'all'"
+        return ErrorReply(ERR_INVALID, text, False)
+    others = sum(len(one.lasts) for one in consumers.by_number.values())
+    if others + told.messages > LASTS_ALL_MAX:
+        text = f"the consumers of this partition have {others} last messages of subjects yet to be given, and"
+        text = f"{text} may have {LASTS_ALL_MAX} with the {told.messages} of this one: try again later"
+        return ErrorReply(ERR_OVERLOAD, text, True)
     return None
 
 

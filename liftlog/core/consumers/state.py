@@ -3,6 +3,7 @@
     floor      below it everything is done: the least pending offset, or the position
     position   below it everything was delivered, or is gone
     pending    by offset, how often it was delivered; always below the position
+    sequence   so many deliveries there were, of any message (K8)
 
 What lies below the position and is not pending is done. A fold never refuses: what an entry says of a
 consumer that is not there, or of an offset that is done, says nothing. Whoever writes entries decides.
@@ -24,16 +25,18 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     is_consumers,
 )
-from liftlog.messages import ConsumerConfig, Counted, offsets_of
-from liftlog.types import EpochStart
+from liftlog.messages import ConsumerConfig, Counted, Named, offsets_of
+from liftlog.offsets import OffsetSet
+from liftlog.types import EpochStart, OffsetRange
 
-Snapshot = tuple[tuple[int, str, int, tuple[tuple[int, int], ...], tuple[EpochStart, ...]], ...]
+Told = tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...], tuple[OffsetRange, ...]]
+Snapshot = tuple[Told, ...]
 
 
 class Consumer:
     """One of them. `number`: see `entries.py`."""
 
-    __slots__ = ("config", "line", "name", "number", "pending", "position")
+    __slots__ = ("config", "lasts", "line", "name", "number", "pending", "position", "sequence", "since")
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -41,6 +44,10 @@ class Consumer:
         self.config: ConsumerConfig = created.config
         self.position = created.start
         self.pending: dict[int, int] = {}
+        self.since = created.since
+        """Below, it is given of what was not delivered yet `lasts` alone."""
+        self.lasts = _set_of(created.lasts)
+        self.sequence = 0
         self.line: list[EpochStart] = list(created.line)
         """By which epochs the data were written that were delivered; the newest ones."""
 
@@ -48,8 +55,15 @@ class Consumer:
     def floor(self) -> int:
         return min(self.pending, default=self.position)
 
+    def next_wanted(self, offset: int) -> int:
+        """The least one, from this on, that it may be given: what its filters say of that is not known."""
+        if offset >= self.since:
+            return offset
+        return next((run.start for run in self.lasts.runs(offset, self.since)), self.since)
+
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
+            self.sequence += length
             for one in range(offset, offset + length):
                 if self.position <= one < entry.end or one in self.pending:
                     self.pending[one] = count
@@ -58,23 +72,42 @@ class Consumer:
                 self.line.append(EpochStart(epoch, start))
         del self.line[:-LINE_MAX]
         self.position = max(self.position, entry.end)
+        self.lasts.forget_below(min(self.position, self.since))
+
+    def stands(self, pending: Iterable[Counted], sequence: int) -> None:
+        """What all entries before that it is known by say of it, beside its position."""
+        self.sequence = sequence
+        for offset, length, count in pending:
+            self.pending.update(dict.fromkeys(range(offset, offset + length), count))
 
     def done(self, entry: Done) -> None:
         for offset in offsets_of(entry.runs):
             self.pending.pop(offset, None)
 
     def rewound(self, to: int) -> None:
-        """What lies from `to` on was not delivered."""
+        """What lies from `to` on was not delivered; the deliveries of what was there stay counted."""
         self.position = min(self.position, to)
         for offset in [offset for offset in self.pending if offset >= to]:
             del self.pending[offset]
         self.line = [entry for entry in self.line if entry.start < to]
+        self.since = min(self.since, to)
 
     def say_again(self) -> SaidAgain:
         """All of it, for who knows nothing of it."""
         pending = counted_runs(sorted(self.pending.items()))
         line = list(self.line)
-        return SaidAgain(self.number, self.name, self.config, self.position, line, pending)
+        lasts = [(start, end - start) for start, end in self.lasts.runs(self.position, self.since)]
+        return SaidAgain(
+            consumer=self.number,
+            name=self.name,
+            config=self.config,
+            position=self.position,
+            line=line,
+            pending=pending,
+            lasts=lasts,
+            since=self.since,
+            sequence=self.sequence,
+        )
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
         """K5: where the data are not those that were delivered: the first offset below the position whose
@@ -154,17 +187,29 @@ class Consumers:
     def snapshot(self) -> Snapshot:
         """All that is known, to be compared."""
         return tuple(
-            (one.number, one.name, one.position, tuple(sorted(one.pending.items())), tuple(one.line))
+            (
+                *(one.number, one.name, one.position),
+                *(tuple(sorted(one.pending.items())), one.sequence, tuple(one.line)),
+                tuple(one.lasts.runs(one.position, one.since)),
+            )
             for _, one in sorted(self.by_number.items())
         )
 
 
 def _known_by(entry: SaidAgain) -> Consumer:
     """The consumer of whom that is all that is known."""
-    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, entry.position, entry.line))
-    for offset, length, count in entry.pending:
-        consumer.pending.update(dict.fromkeys(range(offset, offset + length), count))
+    where = entry.position, entry.line, entry.lasts, entry.since
+    consumer = Consumer(entry.consumer, Created(entry.name, entry.config, *where))
+    consumer.stands(entry.pending, entry.sequence)
     return consumer
+
+
+def _set_of(runs: Iterable[Named]) -> OffsetSet:
+    """The offsets that these runs name."""
+    found = OffsetSet()
+    for start, length in runs:
+        found.add(start, start + length)
+    return found
 
 
 def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:

@@ -20,22 +20,21 @@ from liftlog.core.consumers.entries import (
     GONE,
     LINE_MAX,
     TERMINATED,
-    ConsumerDeleted,
     ConsumerEntry,
-    Created,
     Delivered,
     Done,
     Rewound,
     encode_entry,
 )
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
-from liftlog.core.consumers.making import begins_at, not_created
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs
+from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
+from liftlog.core.replica.telling import info_of, is_gone
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
@@ -65,6 +64,9 @@ from liftlog.messages import (
     ReplyClient,
     SettledReply,
     SettleRequest,
+    SubjectsFolded,
+    SubjectsTold,
+    TimeFound,
     offsets_of,
     runs_of,
 )
@@ -90,13 +92,12 @@ class ConsumersLead:
         "_agenda",
         "_answers",
         "_begun",
-        "_creating",
         "_ctx",
         "_data",
-        "_dropping",
         "_entries",
         "_leading",
         "_log",
+        "_making",
         "_office",
         "_removed",
         "_serves_from",
@@ -118,10 +119,7 @@ class ConsumersLead:
         """What this step has written so far."""
         self._answers = PromisedAnswers()
         self._agenda = Agenda()
-        self._creating: dict[str, tuple[CreateConsumerRequest, int]] = {}
-        """By name: what was asked for, and where the entry ends."""
-        self._dropping: dict[int, int] = {}
-        """By number: where the entry ends."""
+        self._making = ConsumerMaking(log, data, removed, self)
         self._serves_from: int | None = None
         """K5: served is when the journal is folded up to there; None: that is not known yet."""
 
@@ -137,11 +135,11 @@ class ConsumersLead:
     @property
     def settled(self) -> bool:
         """Whether nobody waits for the journal."""
-        return not len(self._answers)
+        return not len(self._answers) and self._making.settled
 
     # -- entries ----------------------------------------------------------------------------------
 
-    def _write(self, entry: ConsumerEntry) -> int:
+    def write(self, entry: ConsumerEntry) -> int:
         """Where it ends. The entries of one step are one batch."""
         self._entries.append(encode_entry(entry))
         return self._log.leo + len(self._entries)
@@ -199,13 +197,13 @@ class ConsumersLead:
                 to = consumer.parts_from(inherited, office.epoch_start, data.log_start)
                 if to is not None:
                     self._ctx.mark("K5.rewound")
-                    self._serves_from = self._write(Rewound(consumer.number, to))
+                    self._serves_from = self.write(Rewound(consumer.number, to))
         return self._removed.folded >= self._serves_from
 
     def _flight(self, number: int) -> Flight | None:
         """Of the consumer with this number, if there is one that nobody has asked to delete."""
         consumer = self._removed.consumers.by_number.get(number)
-        if consumer is None or number in self._dropping:
+        if consumer is None or number in self._making.dropping:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
@@ -227,118 +225,62 @@ class ConsumersLead:
         """Answer it, or have it wait."""
         refusal = self._refusal()
         if refusal is not None:
-            self._reply(client, refusal)
+            self.reply(client, refusal)
         elif len(self._answers) >= ANSWERS_MAX:
             text = "too many requests about consumers wait here; try again"
-            self._reply(client, ErrorReply(ERR_OVERLOAD, text, True))
+            self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
         else:
             match request:
                 case CreateConsumerRequest():
-                    self._create(client, request)
+                    self._making.create(client, request)
                 case DeleteConsumerRequest():
-                    self._delete(client, request.name)
+                    if not self._making.delete(client, request.name):
+                        text = f"consumer {request.name!r} does not exist"
+                        self.reply(client, self._no_consumer(text))
                 case ConsumersRequest():
-                    self._tell(client, request.name)
+                    self.show(client, request.name)
                 case PullRequest():
                     self._pull(client, request)
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
 
-    def _create(self, client: ClientRef, request: CreateConsumerRequest) -> None:
-        """K1: whoever asks for the same waits for the same entry."""
-        name, config, consumers = request.name, request.config, self._removed.consumers
-        known, creating = consumers.by_name.get(name), self._creating.get(name)
-        if known is not None and known.number in self._dropping:
-            text = f"consumer {name!r} is being deleted; try again"
-            self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
-            return
-        if known is not None and known.config == config:
-            self._ctx.mark("K1.again")
-            self._tell(client, name)
-            return
-        if creating is not None and creating[0].config == config:
-            self._ctx.mark("K1.again")
-            self._await(client, creating[1], name)
-            return
-        creating_now = [asked for asked, _ in self._creating.values()]
-        refusal = not_created(request, consumers, creating_now, self._data.hw)
-        if refusal is not None:
-            self._reply(client, refusal)
-            return
-        data = self._data
-        start = begins_at(config, data.log_start, data.hw, self._removed.hidden(data.history))
-        line = [entry for entry in data.history.entries if entry.start < start]
-        end = self._write(Created(name, config, start, line[-LINE_MAX:]))
-        self._creating[name] = request, end
-        self._await(client, end, name)
-
-    def _delete(self, client: ClientRef, name: str) -> None:
-        consumer = self._removed.consumers.by_name.get(name)
-        if consumer is None:
-            self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
-            return
-        end = self._dropping.get(consumer.number)
-        if end is None:
-            end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
-        if self._ctx.mutants.consumer_deletion_answered_at_append:
-            end = 0
-        self._await(client, end, DoneReply(f"deleted consumer {name}"))
-
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
         for pull in flight.pulls if flight is not None else ():
-            self._reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
+            self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 
     def _unknown_number(self, client: ClientRef, number: int) -> None:
         """K1: whoever names it means one that is no more, or is to be no more."""
-        if number in self._dropping:
+        if number in self._making.dropping:
             text = f"consumer {number} of this partition is being deleted; try again"
-            self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            self.reply(client, ErrorReply(ERR_NOT_READY, text, True))
             return
         self._ctx.mark("K1.number")
         text = f"no consumer of this partition has number {number}: it was deleted"
-        self._reply(client, self._no_consumer(text))
+        self.reply(client, self._no_consumer(text))
 
     def _no_consumer(self, text: str) -> ErrorReply:
         self._ctx.mark("K1.unknown")
         return ErrorReply(ERR_NOT_FOUND, f"{text}; see: liftlog consumer ls", False)
 
-    def _tell(self, client: ClientRef, name: str) -> None:
+    def show(self, client: ClientRef, name: str) -> None:
         """One consumer, or all."""
         consumers = self._removed.consumers
         if name and name not in consumers.by_name:
-            self._reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
+            self.reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
         # In which order they are known depends on where this copy's journal begins.
         found = [consumers.by_name[name]] if name else [one for _, one in sorted(consumers.by_number.items())]
         told = [self._info(one) for one in found]
-        self._reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
+        self.reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
 
     def _info(self, consumer: Consumer) -> ConsumerInfo:
         flight = self._agenda.flights.get(consumer.number)
-        ahead = flight.ahead if flight is not None else consumer.position
-        pending = flight.pending() if flight is not None else sorted(consumer.pending)
-        kept = self._ctx.mutants.gone_kept_pending
-        waiting = [offset for offset in pending if kept or not self._is_gone(offset)]
-        begin, end = max(ahead, self._data.log_start), self._data.hw
-        hidden = self._removed.hidden(self._data.history).runs(begin, end)
-        gone = sum(stop - start for start, stop in hidden)
-        return ConsumerInfo(
-            name=consumer.name,
-            number=consumer.number,
-            config=consumer.config,
-            position=ahead,
-            floor=waiting[0] if waiting else ahead,
-            ack_pending=len(waiting),
-            num_pending=-1 if consumer.config.patterns else max(0, end - begin) - gone,
-        )
-
-    def _is_gone(self, offset: int) -> bool:
-        """K7: whether nobody gets it any more."""
-        named = offset, self._data.history.epoch_before(offset + 1)
-        return offset < self._data.log_start or named in self._removed
+        if flight is None:
+            flight = Flight(consumer, self._lapse(consumer), consumer.config.patterns)
+        return info_of(consumer, flight, self._data, self._removed)
 
     # -- acks (K3) ----------------------------------------------------------------------------------
 
@@ -352,11 +294,11 @@ class ConsumersLead:
             return
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
-            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+            self.reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         if sum(length for _, length in request.runs) > SETTLE_MAX:
             text = f"one request may name {SETTLE_MAX} messages: send several"
-            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+            self.reply(client, ErrorReply(ERR_INVALID, text, False))
             return
         offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
         if mutants.ack_of_all_before:
@@ -366,7 +308,7 @@ class ConsumersLead:
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
         if request.how not in (ACK, TERM):
             self._put_off(flight, fresh, request)
-            self._reply(client, reply)
+            self.reply(client, reply)
             return
         end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
         if fresh:
@@ -377,14 +319,14 @@ class ConsumersLead:
         # What is done by an entry that was folded before is known by all that is folded.
         end = max(end, 0 if fresh else self._removed.folded)
         if mutants.ack_answered_at_append if fresh else mutants.repeated_ack_answered_at_once:
-            self._reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+            self.reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
             return
-        self._await(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+        self.wait_for(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
 
     def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
         """Write that these do not come again. Where the entry ends."""
         ending = list(offsets)
-        end = self._write(Done(flight.consumer.number, how, runs_of(ending)))
+        end = self.write(Done(flight.consumer.number, how, runs_of(ending)))
         flight.settle(ending, end)
         self._agenda.wrote(flight)
         return end
@@ -398,6 +340,21 @@ class ConsumersLead:
         self._agenda.set_alarm(flight)
         self._serve(flight)
 
+    @property
+    def asked(self) -> int:
+        """The question that storage has about a consumer that is being made; 0 = none."""
+        return self._making.asked
+
+    def told(self, event: TimeFound | SubjectsTold | SubjectsFolded) -> bool:
+        """The answer to that. What is written is told by `wrote`."""
+        self._making.told(event)
+        self._flush()
+        return False
+
+    def index_folded(self, event: SubjectsFolded) -> None:
+        """Storage has gone on with the subject index, or says why it cannot."""
+        self._making.index_folded(event)
+
     # -- deliveries (K4, K6) ------------------------------------------------------------------------
 
     def _pull(self, client: ClientRef, request: PullRequest) -> None:
@@ -407,7 +364,7 @@ class ConsumersLead:
             return
         if self._agenda.pulls() >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
-            self._reply(client, ErrorReply(ERR_OVERLOAD, text, True))
+            self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
             return
         until = self._after(request.wait_ms) if request.wait_ms else self._ctx.ticks + 1
         pull = WaitingPull(client, request, until)
@@ -416,13 +373,13 @@ class ConsumersLead:
         self._serve(flight)
         if not request.wait_ms and pull in flight.pulls and not flight.reading and self._heeds():
             flight.pulls.remove(pull)
-            self._reply(client, self._nothing(request))
+            self.reply(client, self._nothing(request))
 
     def _nothing(self, request: PullRequest) -> PullReply:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
 
     def _may_serve(self, flight: Flight) -> bool:
-        return flight.consumer.number not in self._dropping and self._heeds()
+        return flight.consumer.number not in self._making.dropping and self._heeds()
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
@@ -433,7 +390,9 @@ class ConsumersLead:
             if flight.lapsed:
                 start = min(flight.lapsed)
             elif flight.room > 0 and flight.ahead < self._data.hw:
-                start = max(flight.ahead, self._data.log_start)
+                start = flight.consumer.next_wanted(max(flight.ahead, self._data.log_start))
+                if start >= self._data.hw:
+                    return
             else:
                 return
             data = self._data
@@ -455,7 +414,7 @@ class ConsumersLead:
             return
         if event.error:
             for pull in flight.pulls:
-                self._reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
+                self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
             flight.pulls.clear()
         elif flight.pulls and self._serves() and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
@@ -468,7 +427,7 @@ class ConsumersLead:
         limit = flight.consumer.config.max_deliver
         given_up, gone = [], []
         for offset in flight.lapse(self._ctx.ticks):
-            if self._is_gone(offset):
+            if is_gone(offset, self._data, self._removed):
                 gone.append(offset)
             elif limit and flight.count(offset) >= limit:
                 given_up.append(offset)
@@ -493,14 +452,15 @@ class ConsumersLead:
             counts, frames, end = choose(self._data.id, shown, flight, start, most)
         except (CorruptBatch, LiftlogError) as error:
             pull = flight.pulls.popleft()
-            self._reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
+            self.reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
         if again and not counts:
             if start in flight.lapsed:  # Else somebody said that it is in work, or done, during the read.
                 self._ctx.mark("K7.written-off")
                 self._done(flight, [start], GONE)
             return True
-        if not counts and flight.filters and end - flight.written < SKIPPED_MAX:
+        picky = bool(flight.filters) or start < flight.consumer.since
+        if not counts and picky and end - flight.written < SKIPPED_MAX:
             flight.skip(end)
         else:
             self._record(flight, counts, again=again, end=end, frames=frames)
@@ -513,25 +473,34 @@ class ConsumersLead:
         number, runs = flight.consumer.number, counted_runs(counts)
         end = flight.ahead if again else end
         line = self._line(flight.written, end)
-        recorded = self._write(Delivered(number, end, line, runs))
-        flight.delivers(counts, recorded, self._lapse(flight.consumer))
+        recorded = self.write(Delivered(number, end, line, runs))
+        first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)
         if not counts:
             return
         pull = flight.pulls.popleft()
         own = counts[0][0] >= self._office.epoch_start
-        reply = PullReply(self._data.id, number, self._leading.epoch, recorded, runs, frames)
-        if not again and self._ctx.decides(("K4.own", own)):
+        first = flight.consumer.sequence + 1 if self._ctx.mutants.numbered_by_folded else first
+        at_once = not again and self._ctx.decides(("K4.own", own))
+        reply = PullReply(
+            partition=self._data.id,
+            consumer=number,
+            epoch=self._leading.epoch,
+            recorded=0 if at_once else recorded,
+            runs=runs,
+            batches=frames,
+            sequence=first,
+        )
+        if at_once:
             self._ctx.mark("K4.unrecorded")
-            reply = PullReply(reply.partition, number, reply.epoch, 0, runs, frames)
-            self._reply(pull.client, reply)
+            self.reply(pull.client, reply)
             return
         self._ctx.mark("K4.again" if again else "K4.recorded")
         if again and self._ctx.mutants.redelivery_before_record:
-            self._reply(pull.client, reply)
+            self.reply(pull.client, reply)
             return
-        self._await(pull.client, recorded, reply)
+        self.wait_for(pull.client, recorded, reply)
 
     def _line(self, start: int, end: int) -> list[EpochStart]:
         """By which epochs the data in [start, end) were written."""
@@ -542,7 +511,9 @@ class ConsumersLead:
 
     # -- answers that wait ----------------------------------------------------------------------------
 
-    def _await(self, client: ClientRef, end: int, reply: PullReply | SettledReply | DoneReply | str) -> None:
+    def wait_for(
+        self, client: ClientRef, end: int, reply: PullReply | SettledReply | DoneReply | str
+    ) -> None:
         """Answer when the journal is folded up to `end`."""
         until = self._after(self._ctx.config.request_timeout_ms)
         waiting = WaitingAnswer(end, client, until, reply)
@@ -555,9 +526,9 @@ class ConsumersLead:
         reply = waiting.reply
         if isinstance(reply, str):
             self._ctx.mark("K1.created")
-            self._tell(waiting.client, reply)
+            self.show(waiting.client, reply)
         else:
-            self._reply(waiting.client, reply)
+            self.reply(waiting.client, reply)
 
     def committed(self) -> None:
         """More of the journal may be folded: answer who has waited for that, and go on."""
@@ -565,9 +536,7 @@ class ConsumersLead:
         if self._ctx.fenced or not self._removed.is_known:
             return
         self._agenda.folded(folded)
-        self._creating = {name: one for name, one in self._creating.items() if one[1] > folded}
-        for number in [number for number, end in self._dropping.items() if end <= folded]:
-            del self._dropping[number]
+        for number in self._making.folded(folded):
             self._dropped(number)
         while (waiting := self._answers.take(folded)) is not None:
             self._answer(waiting)
@@ -587,14 +556,15 @@ class ConsumersLead:
         ticks = self._ctx.ticks
         for one in self._answers.take_late(ticks):
             text = "not every replica in sync has it yet; it may still happen, ask again"
-            self._reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
+            self.reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
+        self._making.tick()
         if self._removed.consumers.by_number and self._serves():
             self._write_off()
         self.committed()
         for flight in self._agenda.waiting.values():
             for pull in [pull for pull in flight.pulls if pull.until <= ticks]:
                 flight.pulls.remove(pull)
-                self._reply(pull.client, self._nothing(pull.request))
+                self.reply(pull.client, self._nothing(pull.request))
 
     def _write_off(self) -> None:
         """K6, K7: also where nobody pulls. Of a consumer without a flight nothing is pending."""
@@ -604,7 +574,7 @@ class ConsumersLead:
                 if consumer.pending:
                     self._flight(number)
         for flight in self._agenda.due(self._ctx.ticks):
-            if flight.consumer.number not in self._dropping:
+            if flight.consumer.number not in self._making.dropping:
                 self._take_lapsed(flight)
                 self._agenda.set_alarm(flight)
         now = self._data.log_start, len(self._removed)
@@ -612,25 +582,27 @@ class ConsumersLead:
         if not moved or self._ctx.mutants.gone_kept_pending:
             return
         for number, flight in self._agenda.flights.items():
-            gone = [offset for offset in flight.pending() if self._is_gone(offset)]
-            if gone and number not in self._dropping:
+            gone = [offset for offset in flight.pending() if is_gone(offset, self._data, self._removed)]
+            if gone and number not in self._making.dropping:
                 self._ctx.mark("K7.written-off")
                 self._done(flight, gone, GONE)
 
     def end(self, code: str, text: str) -> None:
         """This leader answers none of those that wait; what becomes of entries is open."""
+        self._making.end(code, text)
         for one in self._answers.take_all():
-            self._reply(one.client, ErrorReply(code, text, True))
+            self.reply(one.client, ErrorReply(code, text, True))
         for flight in self._agenda.waiting.values():
             for pull in flight.pulls:
-                self._reply(pull.client, ErrorReply(code, text, True))
+                self.reply(pull.client, ErrorReply(code, text, True))
             flight.pulls.clear()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone; what it was given is pending."""
         self._answers.forget(client)
+        self._making.forget(client)
         for flight in self._agenda.waiting.values():
             flight.forget(client)
 
-    def _reply(self, client: ClientRef, reply: ClientReply) -> None:
+    def reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._ctx.effects.append(ReplyClient(client, reply))

@@ -407,8 +407,11 @@ class Replica(LogView):
         self.repairs.note(event.damage)
         if self.roles is not None and event.request == self.roles.leader.ids.request:
             self.roles.leader.ids.on_time(event)
-        self.readers.on_time(event)
-        self._settle()
+        journal = self.journal.roles if self.journal is not None else None
+        if journal is None or not journal.time_found(event):
+            self.readers.on_time(event)
+        for one in self._both():
+            one._settle()
 
     @entry
     def on_subjects(self, event: SubjectsTold | SubjectsFolded) -> None:
@@ -582,7 +585,7 @@ class Replica(LogView):
 
     @entry
     def write(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
-        """R21, K1-K7: this leader answers by the journal, and writes into it."""
+        """R21, K1-K8: this leader answers by the journal, and writes into it."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
             if isinstance(request, Deleting):

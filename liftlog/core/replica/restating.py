@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+import msgspec
+
 from liftlog.core.consumers.entries import encode_entry
 from liftlog.core.replica.entries import RUNS_MAX, encode_removed, encode_restated
 from liftlog.core.replica.removed import Removed
@@ -120,10 +122,14 @@ class Restating:
     ) -> list[bytes]:
         mutants = self._ctx.mutants
         said = removed.consumers.say_again(numbers, [] if mutants.said_again_as_folded else ahead)
-        for one in said:
+        for place, one in enumerate(said):
             self._ctx.mark("K2.said-again")
             if mutants.said_again_without_pending:
                 one.pending.clear()
+            if mutants.lasts_not_said_again:
+                one.lasts.clear()
+            if mutants.said_again_without_sequence:
+                said[place] = msgspec.structs.replace(one, sequence=0)
         return [encode_entry(one) for one in said]
 
     def _write(self, pages: Iterator[list[bytes]]) -> bool:

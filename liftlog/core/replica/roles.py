@@ -25,6 +25,7 @@ from liftlog.messages import (
     PurgeSubjectsRequest,
     SubjectsFolded,
     SubjectsTold,
+    TimeFound,
 )
 from liftlog.types import ClientRef
 
@@ -66,15 +67,20 @@ class LeaderRoles(NamedTuple):
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
         """Of a journal: whether storage's answer was for a purge by subjects, or for their limit."""
-        for asker in (self.subject_purges, self.limits):
+        for asker in (self.subject_purges, self.limits, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
                 return True
         return False
 
+    def time_found(self, event: TimeFound) -> bool:
+        """Of a journal: whether storage's answer was for a consumer that is being made."""
+        asks = self.consumers is not None and event.request == self.consumers.asked
+        return asks and self.consumers is not None and not self.consumers.told(event)
+
     def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
-        """K1-K7: of a journal: somebody asks about a consumer."""
+        """K1-K8: of a journal: somebody asks about a consumer."""
         if self.consumers is not None:
             self.consumers.ask(client, request)
 
@@ -117,6 +123,8 @@ def hear_folded(
         journal.subject_purges.folded(event)
     if journal is not None and journal.limits is not None:
         journal.limits.folded(event)
+    if journal is not None and journal.consumers is not None:
+        journal.consumers.index_folded(event)
 
 
 def leader_roles(

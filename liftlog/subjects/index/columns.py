@@ -279,6 +279,31 @@ class ColumnIndex:
         numbers = self._numbers(selection, low, high)
         return _runs_of([self._chunks.hits(number, selection, low, high) for number in numbers])
 
+    def lasts(self, pattern: str, until: int, most: int) -> list[int]:
+        selection = self._selected(pattern)
+        if selection is None:
+            return []
+        if isinstance(selection, int):
+            last = self.last_match(pattern, until)
+            return [] if last is None else [last]
+        sids = np.flatnonzero(selection & (self._count[: len(selection)] > 0))[:most]
+        known = (self._last[sids] != UNKNOWN) & (self._last[sids] < until)
+        looked_for = [self._last_below(int(sid), until) for sid in sids[~known]]
+        return sorted([*self._last[sids[known]].tolist(), *(last for last in looked_for if last is not None)])
+
+    def _last_below(self, sid: int, until: int) -> int | None:
+        """The greatest offset of a subject below `until`."""
+        last = self._last_of(sid)
+        if last is None or last < until:
+            return last
+        for number in self._chunks.holding(sid, int(self._seen[sid]), self._first):
+            if number << self._chunks.bits >= until:
+                continue
+            found = self._chunks.hits(number, sid, self._first, until)
+            if len(found):
+                return int(found[-1])
+        return None
+
     def beyond(self, keep: int, at: int, until: int, end: int) -> list[Run]:
         self.fold()
         excess = self._count[: len(self._table)] - keep

@@ -103,6 +103,12 @@ class SubjectIndex(Protocol):
         """The greatest offset below `below` whose subject a filter matches."""
         ...
 
+    def lasts(self, pattern: str, until: int, most: int) -> list[int]:
+        """The greatest offset below `until` of each subject that a filter matches, rising; of `most` subjects
+        if there are more.
+        """
+        ...
+
     def runs(self, pattern: str, at: int, until: int) -> list[Run]:
         """The offsets at `at` or above, and below `until`, whose subject a filter matches: those without a
         gap together, in rising order.

@@ -101,6 +101,10 @@ class PlainIndex:
                     found.append((offset, offset + 1))
         return found
 
+    def lasts(self, pattern: str, until: int, most: int) -> list[int]:
+        found = {self._at[offset]: offset for offset in self._matches(pattern) if offset < until}
+        return sorted(found.values())[:most]
+
     def beyond(self, keep: int, at: int, until: int, end: int) -> list[Run]:
         excess: dict[bytes, int] = {}
         for offset, subject in self._at.items():

@@ -56,6 +56,7 @@ REQUIRED_MARKS = (
     "R3.read",
     "R4.ack",
     "K1.again",
+    "K1.found",
     "K1.created",
     "K1.unknown",
     "K2.said-again",

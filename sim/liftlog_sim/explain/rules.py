@@ -68,6 +68,7 @@ RULES: dict[str, tuple[str, str]] = {
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),
     "PendingExact": ("K7", "a leader writes it off with an entry"),
+    "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

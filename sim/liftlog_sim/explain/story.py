@@ -54,6 +54,7 @@ _EMPHASIS = {
     "NoneSkipped": "answers",
     "OfThisIncarnation": "answers",
     "PendingExact": "answers",
+    "DeliveriesNumbered": "answers",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

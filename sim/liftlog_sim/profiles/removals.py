@@ -83,7 +83,7 @@ def groups(draws: Draws) -> Knobs:
 
 def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
-    (K1 to K7).
+    (K1 to K8).
     """
     return msgspec.structs.replace(
         removals(draws),

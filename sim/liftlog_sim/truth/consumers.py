@@ -13,6 +13,8 @@
     OfThisIncarnation  answers are about the consumer with the number that was asked for, which was created,
                        and not said to be deleted before, but by who may not know
     PendingExact       where nothing is on its way, a leader tells of a consumer what the journal says
+    DeliveriesNumbered what is delivered has the number that its record gives it: one more than there were by
+                       the entries before, and by no other record of its epoch
 """
 
 from __future__ import annotations
@@ -36,9 +38,12 @@ from liftlog.format import decode_records, parse_batch
 from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
     ConsumerInfo,
     ConsumersReply,
+    Counted,
     PullReply,
     offsets_of,
 )
@@ -47,8 +52,8 @@ from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.removals import DeletionTruth
 
-Standing = tuple[int, str, int, tuple[tuple[int, int], ...]]
-"""Number, name, position, and how often each pending message was delivered."""
+Standing = tuple[int, str, int, tuple[tuple[int, int], ...], int]
+"""Number, name, position, how often each pending message was delivered, and how many deliveries there are."""
 
 
 class TrueConsumer:
@@ -56,13 +61,16 @@ class TrueConsumer:
 
     __slots__ = (
         *("created", "deleted", "done", "handed", "number", "pending"),
-        *("position", "said", "standing", "told"),
+        *("lasts", "numbered", "position", "said", "sequence", "since", "standing", "told", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
         self.created = created
         self.position = created.start
+        self.since = created.since
+        self.lasts = frozenset(offsets_of(created.lasts))
+        """What it is given below `since`."""
         self.pending: dict[int, int] = {}
         self.done: dict[int, int] = {}
         """By offset: where the entry ends that says so first."""
@@ -72,12 +80,18 @@ class TrueConsumer:
         """Whether somebody was told that it is deleted."""
         self.handed: dict[int, list[PullReply]] = {}
         """What clients were given, by offset."""
+        self.sequence = 0
+        self.numbered: dict[tuple[int, int], list[Counted]] = {}
+        """By the epoch of its entry, and the number of its first delivery: what was delivered."""
+        self.unrecorded: dict[tuple[int, int], PullReply] = {}
+        """What was given without a record, by the same."""
         self.said: set[int] = set()
         """Of which a client has said that it is done."""
         self.standing: Standing = self.stands()
 
     def stands(self) -> Standing:
-        return self.number, self.created.name, self.position, tuple(sorted(self.pending.items()))
+        pending = tuple(sorted(self.pending.items()))
+        return self.number, self.created.name, self.position, pending, self.sequence
 
     @property
     def limit(self) -> int:
@@ -86,6 +100,7 @@ class TrueConsumer:
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
         self.position = min(self.position, to)
+        self.since = min(self.since, to)
         for kept in (self.pending, self.done):
             for offset in [offset for offset in kept if offset >= to]:
                 del kept[offset]
@@ -173,10 +188,34 @@ class ConsumerTruth:
             DELIVER_ALL: self._log_start(),
             DELIVER_FROM: max(config.offset, self._log_start()),
             DELIVER_NEW: self._data.hw,
+            DELIVER_TIME: self._first_at(config.timestamp_ms),
         }
+        self._begins_with(consumer)
         if consumer.created.start > latest.get(config.deliver, self._data.hw):
             text = f"it is to begin with {config.deliver!r}, {config.offset}, and begins at"
             raise self._violation("NoneSkipped", consumer, f"{text} {consumer.created.start}")
+
+    def _first_at(self, timestamp_ms: int) -> int:
+        """The first message that has come then, or later."""
+        there = enumerate(self._data.contents.committed[: self._data.hw])
+        later = (at for at, record in there if record is not None and record.timestamp_ms >= timestamp_ms)
+        return max(self._log_start(), next(later, self._data.hw))
+
+    def _begins_with(self, consumer: TrueConsumer) -> None:
+        """With the last message of each subject that its filters match, if that is asked for; no others."""
+        created, data = consumer.created, self._data
+        if created.config.deliver != DELIVER_LASTS:
+            return
+        lasts: dict[bytes, int] = {}
+        for offset, record in enumerate(data.contents.committed[: created.since]):
+            gone = record is None or self._is_deleted(offset, created.heeds)
+            if record is not None and not gone and not self._is_filtered(consumer, offset):
+                lasts[record.subject] = offset
+        meant = set(lasts.values())
+        needed = {offset for offset in meant if offset >= self._log_start()}
+        if created.since > data.hw or not needed <= consumer.lasts <= meant:
+            text = f"below {created.since} it is to begin with {sorted(meant)}, and begins with"
+            raise self._violation("NoneSkipped", consumer, f"{text} {sorted(consumer.lasts)}")
 
     def _said_again(self, entry: SaidAgain, end: int) -> None:
         """It says of a consumer what all entries before it say. SameConsumerState."""
@@ -184,8 +223,12 @@ class ConsumerTruth:
         consumer = self.consumers.get(entry.consumer)
         runs = [(range(first, first + length), count) for first, length, count in entry.pending]
         pending = tuple((offset, count) for run, count in runs for offset in run)
-        said = entry.consumer, entry.name, entry.position, pending
-        if consumer is None or consumer.deleted or consumer.standing != said:
+        said = entry.consumer, entry.name, entry.position, pending, entry.sequence
+        same = consumer is not None and not consumer.deleted and consumer.standing == said
+        if consumer is not None and same and entry.position < consumer.since:
+            left = {offset for offset in consumer.lasts if entry.position <= offset < consumer.since}
+            same = entry.since == consumer.since and left == set(offsets_of(entry.lasts))
+        if not same:
             stands = None if consumer is None or consumer.deleted else consumer.standing
             raise Violation(
                 "SameConsumerState",
@@ -211,8 +254,26 @@ class ConsumerTruth:
             if offset not in counts and not self._is_over(consumer, offset):
                 text = f"passes offset {offset}, which is there and was not delivered"
                 raise self._violation("NoneSkipped", consumer, f"the entry at {end} {text}")
+        self._numbered(consumer, entry, end)
         consumer.pending.update(counts)
         consumer.position = max(consumer.position, entry.end)
+
+    def _numbered(self, consumer: TrueConsumer, entry: Delivered, end: int) -> None:
+        """DeliveriesNumbered of what was given before this record of it was committed."""
+        named = epoch_at(self._journal.history, end - 1), consumer.sequence + 1
+        if entry.runs:
+            consumer.numbered[named] = entry.runs
+            self._is_numbered(consumer, consumer.unrecorded.get(named), entry.runs)
+        consumer.sequence += sum(length for _, length, _ in entry.runs)
+
+    def _is_numbered(
+        self, consumer: TrueConsumer, reply: PullReply | None, runs: list[Counted] | None
+    ) -> None:
+        """What was given, and what is recorded of that epoch under its number, if both are known."""
+        self._checks("DeliveriesNumbered")
+        if reply is not None and runs is not None and reply.runs != runs:
+            text = f"{reply.runs} has number {reply.sequence} in epoch {reply.epoch}, and by the journal"
+            raise self._violation("DeliveriesNumbered", consumer, f"{text} that is {runs}")
 
     def _is_over(self, consumer: TrueConsumer, offset: int) -> bool:
         """Whether nobody is to get it: it is gone, or not wanted."""
@@ -220,6 +281,11 @@ class ConsumerTruth:
         return gone or self._is_unwanted(consumer, offset)
 
     def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
+        """It is none that the consumer begins with, or its filters leave it out."""
+        begun = offset >= consumer.since or offset in consumer.lasts
+        return not begun or self._is_filtered(consumer, offset)
+
+    def _is_filtered(self, consumer: TrueConsumer, offset: int) -> bool:
         """The consumer's filters leave it out."""
         patterns, committed = consumer.created.config.patterns, self._data.contents.committed
         record = committed[offset] if offset < len(committed) else None
@@ -263,7 +329,7 @@ class ConsumerTruth:
         if removed.folded >= len(self._stood):
             return  # SameVisible says so.
         self._checks("SameConsumerState")
-        stands = tuple(one[:4] for one in removed.consumers.snapshot())
+        stands = tuple(one[:5] for one in removed.consumers.snapshot())
         if stands != self._stood[removed.folded]:
             raise Violation(
                 "SameConsumerState",
@@ -286,12 +352,20 @@ class ConsumerTruth:
             text = f"it is said to be {name!r}, and that it is there"
             raise self._violation("OfThisIncarnation", consumer, text)
 
-    def begun_after(self, number: int, written: int, acked: int) -> None:
-        """When somebody asked for it journals ended at `written`, and data below `acked` were acknowledged.
-        Who begins with what is new is given none of these (K5). NoneSkipped.
+    def begun_after(self, number: int, written: int, acked: int, told: int) -> None:
+        """When somebody asked for it journals ended at `written`, data below `acked` were acknowledged, and
+        somebody had been told of deletions below `told` of the journal. Who begins with what is new is given
+        none of these messages (K5), and who begins with the last ones knows of these deletions. NoneSkipped.
         """
         consumer = self._of(number)
-        if number <= written or consumer.created.config.deliver != DELIVER_NEW:
+        created = consumer.created
+        if number > written and created.config.deliver == DELIVER_LASTS:
+            self._checks("NoneSkipped")
+            if created.since < acked or created.heeds < told:
+                text = f"it begins with the last messages below {created.since}, of which some are gone below"
+                text += f" {created.heeds} of the journal; when it was asked for, that was {acked} and {told}"
+                raise self._violation("NoneSkipped", consumer, text)
+        if number <= written or created.config.deliver != DELIVER_NEW:
             return
         self._checks("NoneSkipped")
         if consumer.created.start < acked:
@@ -347,6 +421,7 @@ class ConsumerTruth:
         found = {record.offset: record for frame in reply.batches for record in _records(self._data, frame)}
         if reply.recorded:
             self._is_recorded(consumer, reply)
+        self._has_number(consumer, reply)
         for first, length, count in reply.runs:
             for offset in range(first, first + length):
                 self._handed(consumer, reply, offset, count)
@@ -364,6 +439,17 @@ class ConsumerTruth:
         if entry is None or entry.consumer != consumer.number or entry.runs != reply.runs:
             text = f"{reply.runs} is said to be recorded at {reply.recorded}; {self._journal.hw} are "
             raise self._violation("DeliveriesBounded", consumer, f"{text}committed, and there is {entry}")
+
+    def _has_number(self, consumer: TrueConsumer, reply: PullReply) -> None:
+        """DeliveriesNumbered. A record that is here, and bears another number, is none of this reply."""
+        named = reply.epoch, reply.sequence
+        if not reply.recorded:
+            before = consumer.unrecorded.setdefault(named, reply)
+            self._is_numbered(consumer, before, reply.runs)
+            self._is_numbered(consumer, reply, consumer.numbered.get(named))
+            return
+        numbered = consumer.numbered.get(named)
+        self._is_numbered(consumer, reply, [] if numbered is None else numbered)
 
     def _handed(self, consumer: TrueConsumer, reply: PullReply, offset: int, count: int) -> None:
         """AckStays, DeliveriesBounded of what somebody was given."""
@@ -425,9 +511,13 @@ class ConsumerTruth:
         position = consumer.position
         while position < info.position and self._is_over(consumer, position):
             position += 1  # What no filter lets through is passed, and that is not always written.
-        meant = position, min(waiting, default=position), len(waiting)
-        if (said := (info.position, info.floor, info.ack_pending)) != meant:
-            text = f"its position, floor and pending messages are said to be {said}; they are {meant}"
+        again = sum(consumer.pending[offset] > 1 for offset in waiting)
+        floor = min(waiting, default=position), consumer.sequence - len(waiting)
+        meant = position, consumer.sequence, *floor, len(waiting), again
+        places = info.position, info.sequence, info.floor, info.floor_sequence
+        if (said := (*places, info.ack_pending, info.redelivered)) != meant:
+            text = "its position and number, floor and its number, pending and redelivered messages are"
+            text += f" said to be {said}; they are {meant}"
             raise self._violation("PendingExact", consumer, text)
 
     def _checks(self, *names: str) -> None:

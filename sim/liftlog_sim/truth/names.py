@@ -21,6 +21,7 @@
     OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
+    DeliveriesNumbered   a delivery has the number that its record gives it (K8)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -118,6 +119,7 @@ STEP_INVARIANTS = (
     "NoneSkipped",
     "OfThisIncarnation",
     "PendingExact",
+    "DeliveriesNumbered",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -167,7 +169,7 @@ STEP_INVARIANTS = (
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("SameConsumerState", "AckStays", "DeliveriesBounded"),
-    *("NoneSkipped", "OfThisIncarnation", "PendingExact"),
+    *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""

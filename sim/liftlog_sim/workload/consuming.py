@@ -12,7 +12,9 @@ import msgspec
 from liftlog.messages import (
     ACK,
     DELIVER_FROM,
+    DELIVER_LASTS,
     DELIVER_NEW,
+    DELIVER_TIME,
     ERR_NOT_FOUND,
     NAK,
     PROGRESS,
@@ -33,6 +35,7 @@ from liftlog.messages import (
 )
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.clock import WALL_START_MS
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
@@ -46,9 +49,12 @@ CONFIGS = {
     "work-2": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=5, deliver=DELIVER_NEW),
     "some-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=3, max_ack_pending=20),
     "some-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=8, deliver=DELIVER_FROM, offset=7),
+    "last-0": ConsumerConfig(ack_wait_ms=2000, deliver=DELIVER_LASTS),
+    "last-1": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, deliver=DELIVER_LASTS),
+    "late-0": ConsumerConfig(deliver=DELIVER_TIME, timestamp_ms=WALL_START_MS + 15_000),
 }
 """What the consumer of each name is created with; those called so have filters beside."""
-FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],)}
+FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
@@ -141,13 +147,14 @@ class ConsumingClient:
 
     def _create(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)
+        told = self._account.deletions(target.partition).told
         acked, written = self._account.truth(target.partition).acked_end, self._written(target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, ConsumersReply) and reply.consumers:
                 self._account.count("consumers created")
                 truth.created(name, reply, ended)
-                truth.begun_after(reply.consumers[0].number, written, acked)
+                truth.begun_after(reply.consumers[0].number, written, acked, told)
                 self._numbers[target, name] = reply.consumers[0].number
 
         ended = truth.ended()

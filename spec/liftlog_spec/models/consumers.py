@@ -41,6 +41,8 @@ Each variant breaks a rule:
     pending-below-start-kept             what went with the log start still takes room
     not-rewound                          after a loss entries speak of the messages at their offsets now
     elected-without-longer-journal       of copies in doubt any one leads
+    numbered-by-committed                a delivery is numbered by those that are known to be committed
+    snapshot-forgets-number              a snapshot does not say how many deliveries there were
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class DurableConsumers(ConsumersJournal):
         at_once = s.data[o] == s.reign[r]
         if s.variant == "unrecorded-in-any-epoch":
             at_once = True
-        s.write(r, "delivered", c, offset=o, handed=at_once)
+        s.write(r, "delivered", c, offset=o, handed=at_once, nth=s.Number(r, c) + 1)
         s.hand_out(r, c, o, at_once)
 
     @action
@@ -95,7 +97,7 @@ class DurableConsumers(ConsumersJournal):
         when(s.Pending(r, c, o), ~s.Gone(o), s.Times(r, c, o) < s.Limit)
         when(~Exists(numbers(s.heard[r], size(s.journal[r])), lambda p: s.Waits(r, p, o)))
         at_once = s.variant == "redelivery-before-record"
-        s.write(r, "delivered", c, offset=o, handed=at_once)
+        s.write(r, "delivered", c, offset=o, handed=at_once, nth=s.Number(r, c) + 1)
         s.hand_out(r, c, o, at_once)
 
     @definition
@@ -178,7 +180,8 @@ class DurableConsumers(ConsumersJournal):
 
         pending = function(s.Place, times)
         when(s.Position(lead, c) > 0, last(s.journal[lead]).kind != "state")
-        s.write(lead, "state", c, position=s.Position(lead, c), pending=pending)
+        nth = 0 if s.variant == "snapshot-forgets-number" else s.Number(lead, c)
+        s.write(lead, "state", c, position=s.Position(lead, c), pending=pending, nth=nth)
 
     @action
     def CleanJournal(s, p: Index):
@@ -250,6 +253,22 @@ class DurableConsumers(ConsumersJournal):
             return Implies(s.Decides(c), knows)
 
         return Forall(s.Index, s.Place, kept)
+
+    @invariant
+    def Numbered(s):
+        """K8. A delivery has one number more than the one before, also where that is not there any more."""
+        lead = s.leader
+
+        def follows(p):
+            e = s.journal[lead][p]
+
+            def before(q):
+                other = s.journal[lead][q]
+                return And(other.kind == "delivered", other.consumer == e.consumer)
+
+            return Implies(e.kind == "delivered", e.nth == 1 + count(numbers(0, p), before))
+
+        return Forall(indexes(s.journal[lead]), follows)
 
     @invariant
     def RemovedOnlyDone(s):

@@ -30,6 +30,8 @@ class ConsumersJournal(Model):
         "pending-below-start-kept",
         "not-rewound",
         "elected-without-longer-journal",
+        "numbered-by-committed",
+        "snapshot-forgets-number",
     )
     Replicas = Constant(2)
     Records = Constant(2)
@@ -66,10 +68,12 @@ class ConsumersJournal(Model):
         meant=Index,
         position=Offset,
         pending=Fn(Place, Count),
+        nth=Count,
     )
     """consumer: the number, which is where its entry of creation stands. handed: a delivery that had left
     when its entry was written. meant: the consumer whose delivery was acked. state: where the consumer
-    stands, and what is pending how often. rewound: of what was delivered nothing is left from there on."""
+    stands, and what is pending how often. nth: the number of the delivery, or of the last one before that
+    state. rewound: of what was delivered nothing is left from there on."""
     Journal = Seq(Entry, Entries)
 
     # -- the partition -------------------------------------------------------------------------------------
@@ -120,6 +124,7 @@ class ConsumersJournal(Model):
     def entry(s, kind, epoch, consumer, **given):
         nothing = function(s.Place, lambda o: 0)
         plain = {"offset": 0, "handed": False, "meant": consumer, "position": 0, "pending": nothing}
+        plain["nth"] = 0
         return {"kind": kind, "epoch": epoch, "consumer": consumer, **plain, **given}
 
     def write(s, r, kind, consumer, **given):
@@ -163,6 +168,18 @@ class ConsumersJournal(Model):
         """How often it was delivered."""
         base = If(s.Begun(r, c), s.journal[r][s.cleaned].pending[o], 0)
         return base + count(s.Index, lambda p: And(s.Says(r, p, c, o), s.journal[r][p].kind == "delivered"))
+
+    @definition
+    def Number(s, r: Replica, c: Index):
+        """K8. How many deliveries there were, of whatever is lost too."""
+        base = If(s.Begun(r, c), s.journal[r][s.cleaned].nth, 0)
+
+        def counts(p):
+            e = s.journal[r][p]
+            known = p < s.heard[r] if s.variant == "numbered-by-committed" else True
+            return And(s.Seen(r, p), e.kind == "delivered", e.consumer == c, known)
+
+        return base + count(s.Index, counts)
 
     @definition
     def Done(s, r: Replica, c: Index, o: Place, end: Length):

@@ -61,7 +61,7 @@ model lets it write at any moment.
 """
 
 
-WORKED = ("ClientRequest", "SubjectsTold", "Received", "Durable", "LogRead", "TimerFired")
+WORKED = ("ClientRequest", "SubjectsTold", "TimeFound", "Received", "Durable", "LogRead", "TimerFired")
 """Those in which it writes entries of the journal: it is asked to, it knows which messages a purge is about,
 there are messages for who waits for them, what was given is due again, or it says again what is gone.
 """

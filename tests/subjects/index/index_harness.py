@@ -80,6 +80,7 @@ def assert_alike(real: SubjectIndex, plain: PlainIndex, subjects: Iterable[bytes
             assert real.next_match(pattern, place, until) == plain.next_match(pattern, place, until), asked
             assert real.last_match(pattern, place) == plain.last_match(pattern, place), asked
             assert real.count_from(pattern, place) == plain.count_from(pattern, place), asked
+            assert real.lasts(pattern, place, 9999) == plain.lasts(pattern, place, 9999), asked
             for until in (place, (place + plain.next) // 2, plain.next + 3):
                 assert real.runs(pattern, place, until) == plain.runs(pattern, place, until), asked
         assert real.last_match(pattern) == plain.last_match(pattern), pattern
