@@ -9,6 +9,7 @@ import msgspec
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import NEW
+from liftlog.jetstream.advisories import tell_of_stream
 from liftlog.jetstream.answers import JsAnswer, SuccessAnswer
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import (
@@ -110,6 +111,7 @@ async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     if same is None:
         refuse_overlap(there, config)
         same = await _create(room, config)
+        await tell_of_stream(room, config.name, "create")
     if not is_shown(same) or from_stream_config(same.config) != from_stream_config(config):
         raise STREAM_NAME_EXISTS.because()
     answer = await describe(room, same)
@@ -152,6 +154,7 @@ async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
             if error.retryable:
                 raise
             raise STREAM_INVALID.because(error) from None
+        await tell_of_stream(room, call.stream, "modify")
         info = await find_stream(room, call.stream)
     return await describe(room, info)
 
@@ -167,6 +170,7 @@ async def delete_stream(room: Room, call: JsCall) -> SuccessAnswer:
         if error.code == ERR_NOT_FOUND:
             raise STREAM_NOT_FOUND.because() from None
         raise STREAM_DELETE.because(error) from None
+    await tell_of_stream(room, call.stream, "delete")
     return SuccessAnswer()
 
 
