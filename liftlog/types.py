@@ -486,6 +486,13 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     and never False, if they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
+    more_subjects: tuple[Line, ...] | UnsetType = UNSET
+    """N10: on what else the only partition listens, beside `subject`. Unset, and never empty: on nothing."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """N10: all that the stream's first partition listens on."""
+        return (self.subject,) if self.more_subjects is UNSET else (self.subject, *self.more_subjects)
 
     @property
     def has_journal(self) -> bool:

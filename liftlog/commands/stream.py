@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET
 
@@ -39,7 +40,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     create = actions.add_parser("create", help="attach a named, replicated log to a NATS subject")
     create.add_argument("name", metavar="NAME")
     create.add_argument("subject", metavar="SUBJECT", nargs="?", default="", help="wildcards allowed")
-    create.add_argument("--subject", dest="subject_option", metavar="SUBJECT", help="the same, as an option")
+    create.add_argument(
+        "--subject",
+        dest="subject_options",
+        metavar="SUBJECT",
+        action="append",
+        default=[],
+        help="the same, as an option; given again, the stream listens on several, with one partition",
+    )
     create.add_argument(
         "--replicas",
         type=positive_count,
@@ -299,7 +307,14 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
-    alter.set_defaults(paused=UNSET)
+    alter.add_argument(
+        "--subjects",
+        nargs="+",
+        action=_Subjects,
+        metavar="SUBJECT",
+        help="listen on these from now on, and on no others; of a stream of one partition",
+    )
+    alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -311,6 +326,15 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
+
+
+class _Subjects(argparse.Action):
+    """The first of several subjects, and the others."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
@@ -325,13 +349,12 @@ GIVEN_UP = (
 
 
 async def _create(args: argparse.Namespace) -> int:
-    if args.subject and args.subject_option not in (None, args.subject):
-        raise LiftlogError(
-            f"a stream listens on one subject: give {args.subject!r} or --subject {args.subject_option!r}"
-        )
+    given = filter(None, (args.subject, *args.subject_options))
+    subject, *more = dict.fromkeys(given) or (args.name,)
     config = StreamConfig(
         name=args.name,
-        subject=args.subject_option or args.subject or args.name,
+        subject=subject,
+        more_subjects=tuple(more) or UNSET,
         partitions=args.partitions,
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
@@ -351,9 +374,15 @@ async def _create(args: argparse.Namespace) -> int:
     if args.json:
         print_json(to_plain(info))
     else:
-        print(f"created stream '{args.name}' on subject '{config.subject}'")
+        print(f"created stream '{args.name}' on {_on(config)}")
         _print_partitions(info)
     return 0
+
+
+def _on(config: StreamConfig) -> str:
+    """What a stream listens on."""
+    subjects = ", ".join(f"'{subject}'" for subject in config.subjects)
+    return f"subjects {subjects}" if len(config.subjects) > 1 else f"subject {subjects}"
 
 
 async def _exists(client: Client, wanted: StreamConfig) -> str:
@@ -411,7 +440,7 @@ async def _list(args: argparse.Namespace) -> int:
         rows: list[list[object]] = [
             [
                 stream.config.name,
-                stream.config.subject,
+                " ".join(stream.config.subjects),
                 stream.config.partitions,
                 stream.config.replication_factor,
                 " ".join(str(partition.leader or "-") for partition in stream.partitions),
@@ -431,7 +460,7 @@ async def _info(args: argparse.Namespace) -> int:
         print_json({**to_plain(info), **age})
     else:
         config = info.config
-        print(f"stream '{config.name}' (id {info.id}) on subject '{config.subject}'")
+        print(f"stream '{config.name}' (id {info.id}) on {_on(config)}")
         print(
             f"replicas {config.replication_factor}, "
             f"of which {config.min_insync_replicas} must be in sync; "

@@ -164,8 +164,6 @@ def config_problem(config: JsStreamConfig) -> str:
         return "max_consumers is not supported: any number may be made"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
-    if len(config.subjects or []) > 1:
-        return "several subjects in one stream are not supported yet"
     if config.discard == "new" and config.max_bytes > 0:
         return "max_bytes with discard 'new' is not supported: use max_msgs"
     if config.discard == "new" and config.max_msgs > 0 and config.duplicate_window > 0:
@@ -207,6 +205,7 @@ def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> S
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
+        more_subjects=tuple(subjects[1:]) or UNSET,
         replication_factor=max(1, config.num_replicas),
         ack_reply=not config.no_ack,
         max_payload_bytes=config.max_msg_size if config.max_msg_size > 0 else PAYLOAD_BYTES,
@@ -227,7 +226,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     most = config.holds_most or config.retention_messages
     return StreamConfigAnswer(
         name=config.name,
-        subjects=[config.subject],
+        subjects=list(config.subjects),
         retention="limits",
         max_consumers=-1,
         max_msgs=most or -1,
@@ -266,13 +265,16 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
             raise STREAM_INVALID.because(
                 f"stream configuration update can not change {SAID_AS.get(name, name)}"
             )
-        changes[name] = new if new is not UNSET else 0
+        changes[name] = new if new is not UNSET else NOTHING.get(name, 0)
     return StreamChanges(**changes)
 
 
+NOTHING: dict[str, Any] = {"more_subjects": ()}
+"""By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
 FROM_JETSTREAM = (
     "subject",
+    "more_subjects",
     "replication_factor",
     "ack_reply",
     "max_payload_bytes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -137,8 +138,13 @@ async def _create(room: Room, config: StreamConfig) -> StreamInfo:
 def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
     """JetStream lets no two streams keep the same message (liftlog does). Raises JsError."""
     for info in there:
-        if info.config.name != config.name and overlap(info.config.subject, config.subject):
+        if info.config.name != config.name and has_subject_of(info.config, config.subjects):
             raise SUBJECTS_OVERLAP.because()
+
+
+def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
+    """Whether a stream keeps what may come on one of these subjects."""
+    return any(overlap(mine, other) for mine in config.subjects for other in subjects)
 
 
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
@@ -217,7 +223,7 @@ async def _page(room: Room, call: JsCall) -> tuple[int, list[StreamInfo]]:
     shown = await shown_streams(room)
     if request.subject:
         wanted = request.subject
-        shown = [info for info in shown if overlap(info.config.subject, wanted)]
+        shown = [info for info in shown if has_subject_of(info.config, [wanted])]
     return min(max(0, request.offset), len(shown)), shown
 
 

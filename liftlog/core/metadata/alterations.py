@@ -13,13 +13,13 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.metadata.subjects import partitions_problem
+from liftlog.core.metadata.subjects import partitions_problem, subjects_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
-    "max_messages_per_subject",
+    *("max_messages_per_subject", "more_subjects"),
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -57,6 +57,15 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             f"partitions = {after.partitions} is not accepted; there are {config.partitions}, and what those "
             "beyond hold would be gone: create another stream, and remove this one when all is read"
         )
+    if after.subjects != config.subjects:
+        if config.partitions > 1:
+            return (
+                f"stream {config.name!r} has {config.partitions} partitions, each with a subject of its own: "
+                "the subjects of such a stream cannot be altered"
+            )
+        problem = subjects_problem(after)
+        if problem:
+            return problem
     if after.partitions > config.partitions:
         return limits_problem(after) or partitions_problem(after)
     return limits_problem(after)
@@ -86,4 +95,6 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 def _text(name: str, value: object) -> str:
     if value is UNSET:
         return "false" if name == "paused" else "none"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
