@@ -127,6 +127,8 @@ def _state(config: StreamConfig, partition: PartitionInfo) -> tuple[str, str]:
         return REFUSED, f"NATS says {partition.refusal}: allow it in the server's permissions"
     if not partition.ready:
         return NOT_LISTENING, "its leader has just been elected; try again"
+    if config.sealed is True:
+        return READ_ONLY, "it is sealed, for ever: publish to another stream"
     if config.read_only:
         return READ_ONLY, f"take messages again with: liftlog stream alter {name} --read-write"
     if len(partition.isr) < partition.min_insync:

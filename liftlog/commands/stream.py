@@ -19,6 +19,7 @@ from liftlog.commands.common import (
     add_client_options,
     connect,
     duration_ms,
+    name_and_value,
     natural,
     node_number,
     note,
@@ -31,6 +32,7 @@ from liftlog.commands.common import (
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamsubjects import add_subject_actions
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
+from liftlog.terminal import printable
 from liftlog.types import LiftlogError, StreamConfig
 
 
@@ -70,6 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="never answer publishers: for subjects whose replies belong to a request/reply service",
     )
+    _add_notes(create, "something for yourself, which is told with the stream")
     _add_log_options(create)
     _finish(create, _create)
     ls = actions.add_parser("ls", help="list all streams")
@@ -169,6 +172,8 @@ LOG_OPTIONS = (
     "segment_records",
     "codec",
     "durability",
+    "deny_delete",
+    "deny_purge",
 )
 """Fields of `StreamConfig` that have an option of the same name; what they may be is judged by the server."""
 
@@ -206,6 +211,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
     )
+    _add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -214,6 +220,31 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         choices=("sync", "os"),
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
+    )
+
+
+def _add_denials(parser: argparse.ArgumentParser) -> None:
+    """What nobody can do any more (R19)."""
+    for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
+        parser.add_argument(
+            name,
+            action="store_const",
+            const=True,
+            default=UNSET,
+            help=f"let nobody ask that {what}; cannot be taken back",
+        )
+
+
+def _add_notes(parser: argparse._ActionsContainer, text: str) -> None:
+    """Pairs for the owner of a stream."""
+    parser.add_argument(
+        "--note",
+        dest="notes",
+        type=name_and_value,
+        action=_Notes,
+        default=UNSET,
+        metavar="NAME=VALUE",
+        help=f"{text}; any number of times",
     )
 
 
@@ -314,6 +345,17 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="SUBJECT",
         help="listen on these from now on, and on no others; of a stream of one partition",
     )
+    _add_denials(alter)
+    alter.add_argument(
+        "--sealed",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="take no message any more, and let nobody delete or purge any, for ever",
+    )
+    notes = alter.add_mutually_exclusive_group()
+    _add_notes(notes, "these notes, in place of all that are there")
+    notes.add_argument("--no-notes", dest="notes", action="store_const", const=(), help="no notes any more")
     alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
@@ -326,6 +368,16 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
+
+
+class _Notes(argparse.Action):
+    """One more pair."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(given, self.dest)
+        given.notes = (*(() if before is UNSET else before), values)
 
 
 class _Subjects(argparse.Action):
@@ -355,6 +407,7 @@ async def _create(args: argparse.Namespace) -> int:
         name=args.name,
         subject=subject,
         more_subjects=tuple(more) or UNSET,
+        notes=args.notes,
         partitions=args.partitions,
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
@@ -468,7 +521,11 @@ async def _info(args: argparse.Namespace) -> int:
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
         print(describe_log(config))
-        if config.read_only:
+        for name, value in () if config.notes is UNSET else config.notes:
+            print(f"note {printable(name.encode())}: {printable(value.encode())}")
+        if config.sealed is True:
+            print("sealed: it takes no messages any more, and none can be deleted or purged")
+        elif config.read_only:
             again = f"liftlog stream alter {config.name} --read-write"
             print(f"read-only: messages are refused; take them again with: {again}")
         if config.paused:

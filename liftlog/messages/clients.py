@@ -167,6 +167,10 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     max_messages_per_subject: Number | UnsetType = UNSET
     subject: Line | UnsetType = UNSET
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
+    notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
+    deny_delete: bool | UnsetType = UNSET
+    deny_purge: bool | UnsetType = UNSET
+    sealed: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

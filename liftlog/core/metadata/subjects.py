@@ -77,6 +77,8 @@ def config_problem(config: StreamConfig) -> str:
         return _OPEN.format(config.subject)
     if config.paused is not UNSET:
         return "a stream is not paused when it is created: leave that out, and pause it then (stream pause)"
+    if config.sealed is not UNSET:
+        return "a new stream is not sealed: leave that out, and seal it when its messages are there"
     if config.dedupe_ids_max is not UNSET and not config.remembers_ms:
         return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
     return limits_problem(config)

@@ -15,6 +15,7 @@ from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resi
 from liftlog.core.metadata.subjects import listened_to
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
+from liftlog.core.replica.forbidding import read_only
 from liftlog.core.replica.holding import NotNow, is_bounded
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.listening import Listening
@@ -48,11 +49,6 @@ REFUSED_TURN_MS = 60_000
 """N5: for so long a leader that NATS refuses goes on trying when all the others were refused as well."""
 RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
-
-
-def read_only(stream: str) -> str:
-    """R19: what a publisher is told."""
-    return f"stream '{stream}' is read-only; to write to it again: liftlog stream alter {stream} --read-write"
 
 
 class Inflight:
@@ -337,7 +333,7 @@ class Leader:
             received_ms = self.ids.stamp(received_ms)
         wishes = None if plain else read(messages, self._name(), log.id.index, remembers)
         if config is not None and config.read_only:
-            self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config.name))
+            self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config))
             ctx.mark("R19.read-only")
             return False
         if len(record.isr) < record.min_insync:
