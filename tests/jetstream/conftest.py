@@ -13,7 +13,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import nats
+import nats.errors
 import pytest
+from nats.js import errors
 
 from tests.jetstream.results import Recorder, Results, split
 from tests.jetstream.servers import NAMES, Server, running
@@ -35,12 +38,27 @@ class Stage:
     def server(self, name: str) -> Server:
         if name not in self._started:
             folder = self._factory.mktemp(name)
-            self._started[name] = self._stack.enter_context(running(name, folder))
+            started = self._stack.enter_context(running(name, folder))
+            self.runner.run(answers(started))
+            self._started[name] = started
         return self._started[name]
 
     def close(self) -> None:
         self.runner.close()
         self._stack.close()
+
+
+async def answers(server: Server) -> None:
+    """Wait until somebody answers JetStream's calls; members of a cluster first choose a leader."""
+    connection = await nats.connect(server.url)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await connection.jetstream(timeout=1).account_info()
+                break
+            except (errors.APIError, nats.errors.TimeoutError):
+                await asyncio.sleep(0.02)
+    await connection.close()
 
 
 @pytest.fixture(scope="session")

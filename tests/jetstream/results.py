@@ -2,8 +2,8 @@
 
     {"commits": {"liftlog": "3f2a...", ...}, "tests": {"test_pull.py::test_x[case]": "++-?", ...}}
 
-One letter for each of NAMES: `+` passed, `-` failed, `?` was not run. A test that failed on liftlog says "not yet"
-in the table, and is expected to fail until this file is written anew:
+One letter for each of NAMES: `+` passed, `-` failed, `?` was not run. A test that failed on liftlog says
+"not yet" in the table, and is expected to fail until this file is written anew:
 
     pytest tests/jetstream -m "real or nightly" --rewrite
 """
