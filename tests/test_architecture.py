@@ -114,6 +114,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.jetstream": (
         "liftlog.types",
         "liftlog.messages",
+        "liftlog.format",
         "liftlog.subjects",
         "liftlog.eventlog",
         "liftlog.config",

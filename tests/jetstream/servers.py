@@ -5,10 +5,14 @@ Both are started once for a process of the test run, in a folder of their own. T
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import nats
+import nats.errors
 
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.real.nats_server import NatsServer, free_port
@@ -46,7 +50,22 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
     cluster = LocalCluster(folder, nodes, jetstream=True)
     with cluster:
+        asyncio.run(_answers(cluster.nats_url))
         yield cluster.nats_url
+
+
+async def _answers(url: str) -> None:
+    """Return once a door answers: it opens after its node."""
+    connection = await nats.connect(url)
+    try:
+        async with asyncio.timeout(20):
+            while True:
+                with suppress(nats.errors.NoRespondersError):
+                    await connection.request("$JS.API.INFO", timeout=5)
+                    return
+                await asyncio.sleep(0.05)
+    finally:
+        await connection.close()
 
 
 @contextmanager
