@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 async def _serve(args: argparse.Namespace) -> int:
     # Imported here, as below: a usage error must not pay for it.
-    from liftlog.jetstream.beside import Place, serve_door
+    from liftlog.jetstream.beside import DoorPlace, serve_door
 
     check_domain(args.domain, "--domain")
     eventlog.set_up("json" if args.json else "text", 0)
@@ -45,7 +45,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
     # The first connection fails as every command's does: with one line, and exit code 2.
     await (await connect(args)).close()
-    await serve_door(lambda: connect(args), Place(args.domain, leaf=args.leaf), over, opened)
+    await serve_door(lambda: connect(args), DoorPlace(args.domain, leaf=args.leaf), over, opened)
     return 0
 
 

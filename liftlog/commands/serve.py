@@ -170,7 +170,7 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
     """JetStream's door, which is a client of the cluster with the node's own secret and login."""
     # Imported here: a node without a door needs no client, and starts sooner without one.
     from liftlog.client import Client
-    from liftlog.jetstream.beside import DoorBeside, Place
+    from liftlog.jetstream.beside import DoorBeside, DoorPlace
 
     async def connect() -> Client:
         return await Client.connect(
@@ -180,7 +180,7 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
             login=config.nats_login,
         )
 
-    return DoorBeside(connect, Place(config.jetstream_domain, config.node, config.jetstream_leaf))
+    return DoorBeside(connect, DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf))
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:

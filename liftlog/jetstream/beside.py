@@ -25,7 +25,7 @@ Connect = Callable[[], Awaitable[Client]]
 Opened = Callable[[bool], None]
 
 
-class Place(NamedTuple):
+class DoorPlace(NamedTuple):
     """Where a door is: see `Door`."""
 
     domain: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     leaf: str = ""
 
 
-async def serve_door(connect: Connect, place: Place, over: asyncio.Event, opened: Opened) -> None:
+async def serve_door(connect: Connect, place: DoorPlace, over: asyncio.Event, opened: Opened) -> None:
     """Answer until `over`; `opened` is told each time whether the bare prefix is served."""
     ends = asyncio.ensure_future(over.wait())
     try:
@@ -55,7 +55,7 @@ async def serve_door(connect: Connect, place: Place, over: asyncio.Event, opened
         ends.cancel()
 
 
-async def _serve_once(connect: Connect, place: Place, opened: Opened) -> None:
+async def _serve_once(connect: Connect, place: DoorPlace, opened: Opened) -> None:
     """Until cancelled. Raises LiftlogError if it cannot begin."""
     client = await connect()
     door = Door(client, place.domain, node=place.node, leaf=place.leaf)
@@ -70,7 +70,7 @@ async def _serve_once(connect: Connect, place: Place, opened: Opened) -> None:
 class DoorBeside:
     """What a node runs beside itself."""
 
-    def __init__(self, connect: Connect, place: Place) -> None:
+    def __init__(self, connect: Connect, place: DoorPlace) -> None:
         self._connect = connect
         self._place = place
 

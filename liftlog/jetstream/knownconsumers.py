@@ -43,7 +43,7 @@ KNOWN_MAX = 10_000
 """More than that are forgotten, and looked for anew."""
 
 
-class Given(NamedTuple):
+class GivenMessage(NamedTuple):
     """A message that a consumer was given, for the `delivered`-th time, as its `sequence`-th delivery.
     `pending`: so many are to come behind it.
     """
@@ -80,7 +80,7 @@ class KnownConsumer:
         """As the leader knows it now. Raises RequestFailed."""
         return (await consumers_of(self._reader, self.name))[0]
 
-    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[Given]:
+    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[GivenMessage]:
         """What is there, or comes in time. Raises RequestFailed, LiftlogError."""
         request = PullRequest(
             partition=self._reader.partition,
@@ -102,7 +102,7 @@ class KnownConsumer:
         ]
         behind = await self._pending_behind(reply, len(counts))
         return [
-            Given(records[offset], count, reply.sequence + index, behind + len(counts) - 1 - index)
+            GivenMessage(records[offset], count, reply.sequence + index, behind + len(counts) - 1 - index)
             for index, (offset, count) in enumerate(counts)
             if offset in records
         ]

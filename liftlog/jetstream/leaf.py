@@ -42,7 +42,7 @@ class LeafAway(LiftlogError):
     """There is no connection now."""
 
 
-class Parcel(NamedTuple):
+class LeafMessage(NamedTuple):
     """One message to `to`. With a `subject` it is handed over as one of this subject; then `reply` is an ack
     subject. `block`: its headers as they are sent, with their first line; empty = none.
     """
@@ -227,13 +227,13 @@ class Leaf:
                 if self._writer is not None:
                     return
 
-    async def send(self, parcels: Sequence[Parcel]) -> None:
+    async def send(self, messages: Sequence[LeafMessage]) -> None:
         """Send them, in this order. Raises LeafAway."""
         writer = self._writer
         if writer is None or writer.is_closing():
             text = f"there is no leaf node connection to {self._host}:{self._port}"
             raise LeafAway(text if self.url else NO_LEAF)
-        writer.write(b"".join(map(bytes, parcels)))
+        writer.write(b"".join(map(bytes, messages)))
         if writer.transport.get_write_buffer_size() > UNSENT_MAX:
             try:
                 await writer.drain()

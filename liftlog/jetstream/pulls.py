@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
 from liftlog.jetstream.calls import JsCall
-from liftlog.jetstream.deliveries import give_back, parcel_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
-from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, Given, KnownConsumer, is_over
-from liftlog.jetstream.leaf import LeafAway, Parcel
+from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, GivenMessage, KnownConsumer, is_over
+from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
 from liftlog.jetstream.statuses import JsStatus
 from liftlog.types import LiftlogError
@@ -79,7 +79,7 @@ class Pull:
             return
         counts = statuses.unserved(self._left, self._bytes_left) if ended.counts else None
         with contextlib.suppress(LeafAway):
-            await self._room.leaf.send([Parcel(self._reply, block=ended.status.block(counts))])
+            await self._room.leaf.send([LeafMessage(self._reply, block=ended.status.block(counts))])
 
     async def _once(self) -> None:
         """Ask the leader once, and hand over what it gives. Raises Ended."""
@@ -99,7 +99,7 @@ class Pull:
             return WAIT_SLICE_MS
         return max(0, min(WAIT_SLICE_MS, round((self._until - self._clock()) * 1000)))
 
-    async def _asked(self, wait_ms: int) -> list[Given]:
+    async def _asked(self, wait_ms: int) -> list[GivenMessage]:
         """What the leader gives. Raises Ended; what comes later than that is given back."""
         max_bytes = min(self._bytes_left, PULL_BYTES) if self._by_bytes else PULL_BYTES
         asking = asyncio.create_task(self._known.pull(self._left, max_bytes, wait_ms))
@@ -131,7 +131,7 @@ class Pull:
             if not asking.done():
                 self._room.start(self._late(asking), "messages that came too late for a pull")
 
-    async def _late(self, asking: asyncio.Task[list[Given]]) -> None:
+    async def _late(self, asking: asyncio.Task[list[GivenMessage]]) -> None:
         with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
 
@@ -146,22 +146,22 @@ class Pull:
             return
         self._beat_at = self._clock() + self._beat_s
         block = statuses.IDLE.block(statuses.last_given(*self._last))
-        await self._room.leaf.send([Parcel(self._reply, block=block)])
+        await self._room.leaf.send([LeafMessage(self._reply, block=block)])
 
-    async def _hand_over(self, found: Sequence[Given]) -> None:
+    async def _hand_over(self, found: Sequence[GivenMessage]) -> None:
         """Send them, as far as bytes are left. Raises Ended."""
-        parcels: list[Parcel] = []
+        messages: list[LeafMessage] = []
         for given in found:
-            parcel = parcel_of(self._known, given, self._reply)
+            message = message_of(self._known, given, self._reply)
             if self._by_bytes:
-                size = size_of(parcel)
+                size = size_of(message)
                 if size > self._bytes_left:
                     break
                 self._bytes_left -= size
-            parcels.append(parcel)
-        sent, kept = found[: len(parcels)], found[len(parcels) :]
+            messages.append(message)
+        sent, kept = found[: len(messages)], found[len(messages) :]
         try:
-            await self._room.leaf.send(parcels)
+            await self._room.leaf.send(messages)
         except LeafAway:
             sent, kept = [], found
         if kept:
@@ -173,10 +173,10 @@ class Pull:
             self._beat_at = self._clock() + self._beat_s
             if self._known.config.ack_policy == "none":
                 self._room.start(settle_unasked(self._known, sent), "messages of a consumer without acks")
-        elif found and not parcels:
+        elif found and not messages:
             raise Ended(statuses.TOO_LARGE, counts=True)
         if kept:
-            raise Ended(statuses.TOO_LARGE if parcels else None, counts=True)
+            raise Ended(statuses.TOO_LARGE if messages else None, counts=True)
         if self._by_bytes and not self._bytes_left and self._left:
             self._left = 0
 
@@ -193,12 +193,12 @@ async def serve(room: Room, call: JsCall) -> None:
         known = await room.consumers.find(call.stream, call.consumer)
         request = _accepted(known, call)
     except PullRefused as refused:
-        await room.leaf.send([Parcel(call.reply, block=refused.status.block())])
+        await room.leaf.send([LeafMessage(call.reply, block=refused.status.block())])
     except JsError as error:
         if error.code != 404:
             raise
         # As if nobody listened, as nobody does for JetStream's consumers that are not there.
-        await room.leaf.send([Parcel(call.reply, block=NO_RESPONDERS.block())])
+        await room.leaf.send([LeafMessage(call.reply, block=NO_RESPONDERS.block())])
     else:
         await Pull(room, known, request, call.reply).run()
 

@@ -19,10 +19,10 @@ from nats.aio.msg import Msg
 
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
-from liftlog.jetstream.deliveries import give_back, parcel_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Room
-from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, Given, KnownConsumer, is_over
-from liftlog.jetstream.leaf import LeafAway, Parcel
+from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, GivenMessage, KnownConsumer, is_over
+from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError
 
@@ -37,7 +37,7 @@ WINDOW_MAX = 32 * 1024 * 1024
 RETRY_S = 0.2
 
 
-class Window:
+class FlowWindow:
     """How much a client has not confirmed."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Pushing:
         self._beat_s = known.config.idle_heartbeat / 1_000_000_000
         self._beat_at = 0.0
         self._last = (0, 0)
-        self._window = Window()
+        self._window = FlowWindow()
         self._confirmed = asyncio.Event()
         self._flow = f"$JS.FC.{known.stream_name}.{known.name}"
 
@@ -132,12 +132,12 @@ class Pushing:
         except TimeoutError:
             await self._beat()
             if not self._room.leaf.hears(self._to):
-                self._window = Window()
+                self._window = FlowWindow()
 
     def _quiet_s(self) -> float:
         return max(0.001, self._beat_at - self._clock()) if self._beat_s else 0.0
 
-    async def _asked(self) -> list[Given]:
+    async def _asked(self) -> list[GivenMessage]:
         """What the leader gives within a while, with heartbeats meanwhile."""
         asking = asyncio.create_task(self._known.pull(PUSH_MESSAGES, PUSH_BYTES, WAIT_SLICE_MS))
         try:
@@ -150,7 +150,7 @@ class Pushing:
             if not asking.done():
                 self._room.start(self._late(asking), "messages that came too late for a push consumer")
 
-    async def _late(self, asking: asyncio.Task[list[Given]]) -> None:
+    async def _late(self, asking: asyncio.Task[list[GivenMessage]]) -> None:
         with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
 
@@ -162,23 +162,23 @@ class Pushing:
         headers = statuses.last_given(*self._last)
         if self._window.is_full and self._window.asked:
             headers[statuses.STALLED] = self._window.asked
-        await self._room.leaf.send([Parcel(self._to, block=statuses.IDLE.block(headers))])
+        await self._room.leaf.send([LeafMessage(self._to, block=statuses.IDLE.block(headers))])
 
-    async def _hand_over(self, found: Sequence[Given]) -> None:
+    async def _hand_over(self, found: Sequence[GivenMessage]) -> None:
         """Send them, and ask for a confirmation when there is much without one."""
         if not self._room.leaf.hears(self._to):
             await give_back(self._known, found)
             return
-        parcels: list[Parcel] = []
+        messages: list[LeafMessage] = []
         for given in found:
-            parcel = parcel_of(self._known, given, self._to)
-            parcels.append(parcel)
-            if self.config.flow_control and self._window.sent(size_of(parcel)):
+            message = message_of(self._known, given, self._to)
+            messages.append(message)
+            if self.config.flow_control and self._window.sent(size_of(message)):
                 subject = f"{self._flow}.{secrets.token_hex(4)}"
                 self._window.ask(subject)
-                parcels.append(Parcel(self._to, subject, statuses.FLOW_CONTROL.block()))
+                messages.append(LeafMessage(self._to, subject, statuses.FLOW_CONTROL.block()))
         try:
-            await self._room.leaf.send(parcels)
+            await self._room.leaf.send(messages)
         except LeafAway:
             await give_back(self._known, found)
             raise
