@@ -140,7 +140,6 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
-    "allow_rollup_hdrs": "allow_rollup_hdrs is not supported yet",
     "allow_msg_ttl": "allow_msg_ttl is not supported yet",
     "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
     "allow_msg_counter": "allow_msg_counter is not supported",
@@ -235,6 +234,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
         sealed=config.sealed or UNSET,
+        allow_rollup=config.allow_rollup_hdrs or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -309,7 +309,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         sealed=config.sealed is True,
         deny_delete=config.deny_delete is True,
         deny_purge=config.deny_purge is True,
-        allow_rollup_hdrs=False,
+        allow_rollup_hdrs=config.rolls_up,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -357,7 +357,7 @@ FOR_EVER = {
     "deny_purge": "cancel deny purge",
 }
 """What is promised for ever, by field: what nobody can do."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), **dict.fromkeys(FOR_EVER, False)}
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, **dict.fromkeys(FOR_EVER, False)}
 """By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
 FROM_JETSTREAM = (
@@ -377,6 +377,7 @@ FROM_JETSTREAM = (
     "deny_delete",
     "deny_purge",
     "sealed",
+    "allow_rollup",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

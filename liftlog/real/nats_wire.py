@@ -71,6 +71,7 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
     messages.ERR_ENVELOPE,
     messages.ERR_ENVELOPE_DAMAGED,
     messages.ERR_PARCEL,
+    messages.ERR_ROLLUP_DISABLED,
 }
 """L4, L8: what the message's headers or its envelope ask for is not done here."""
 
