@@ -127,6 +127,8 @@ NOTE_METADATA = "js.metadata"
 NOTE_DISCARD = "js.discard"
 NOTE_INDIRECT = "js.no_direct"
 NOTE_CONSUMERS = "js.max_consumers"
+NOTE_TTL = "js.allow_msg_ttl"
+"""Asked for by every key-value bucket. A message that has a TTL is refused all the same (10166)."""
 NOTE_INACTIVE = "js.inactive_threshold"
 NOTE_PENDING = "js.max_ack_pending"
 
@@ -140,7 +142,6 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
-    "allow_msg_ttl": "allow_msg_ttl is not supported yet",
     "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_atomic": "allow_atomic is not supported yet",
@@ -247,6 +248,7 @@ def notes_of(config: JsStreamConfig, created_ms: int) -> tuple[tuple[str, str], 
         NOTE_DESCRIPTION: config.description,
         NOTE_DISCARD: "new" if config.discard == "new" else "",
         NOTE_INDIRECT: "" if config.allow_direct else "1",
+        NOTE_TTL: "1" if config.allow_msg_ttl else "",
         NOTE_CONSUMERS: config.max_consumers if config.max_consumers > 0 else "",
         NOTE_INACTIVE: limits.inactive_threshold if limits is not None else "",
         NOTE_PENDING: limits.max_ack_pending if limits is not None else "",
@@ -310,6 +312,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_delete=config.deny_delete is True,
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
+        allow_msg_ttl=NOTE_TTL in notes,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -357,7 +360,7 @@ FOR_EVER = {
     "deny_purge": "cancel deny purge",
 }
 """What is promised for ever, by field: what nobody can do."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, **dict.fromkeys(FOR_EVER, False)}
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
 """By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
 FROM_JETSTREAM = (
