@@ -486,6 +486,21 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     and never False, if they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
+    more_subjects: tuple[Line, ...] | UnsetType = UNSET
+    """N10: on what else the only partition listens, beside `subject`. Unset, and never empty: on nothing."""
+    notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
+    """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
+    deny_delete: bool | UnsetType = UNSET
+    """R19: no single message can be deleted by a request, for ever. Unset, and never False, if they can."""
+    deny_purge: bool | UnsetType = UNSET
+    """R19: nothing can be purged, for ever. Unset, and never False, if it can."""
+    sealed: bool | UnsetType = UNSET
+    """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """N10: all that the stream's first partition listens on."""
+        return (self.subject,) if self.more_subjects is UNSET else (self.subject, *self.more_subjects)
 
     @property
     def has_journal(self) -> bool:

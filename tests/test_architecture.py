@@ -113,6 +113,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.jetstream": (
         "liftlog.types",
+        "liftlog.version",
         "liftlog.messages",
         "liftlog.format",
         "liftlog.subjects",

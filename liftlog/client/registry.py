@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from liftlog.api.plain import to_plain
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.messages import PartitionInfo, StreamInfo, StreamInfoReply
 from liftlog.subjects.grammar import matches, publish_problem
 from liftlog.types import LiftlogError, StreamConfig
@@ -98,8 +98,9 @@ def who_listens(streams: Sequence[StreamInfo], subject: str) -> tuple[Listener, 
     found = []
     for info in sorted(streams, key=lambda info: info.config.name):
         for partition in info.partitions:
-            own = partition_subject(info.config.subject, partition.index)
-            if matches(own, subject):
+            patterns = listened_to(info.config, partition.index)
+            own = next((pattern for pattern in patterns if matches(pattern, subject)), None)
+            if own is not None:
                 state, detail = _state(info.config, partition)
                 found.append(
                     Listener(
@@ -126,6 +127,8 @@ def _state(config: StreamConfig, partition: PartitionInfo) -> tuple[str, str]:
         return REFUSED, f"NATS says {partition.refusal}: allow it in the server's permissions"
     if not partition.ready:
         return NOT_LISTENING, "its leader has just been elected; try again"
+    if config.sealed is True:
+        return READ_ONLY, "it is sealed, for ever: publish to another stream"
     if config.read_only:
         return READ_ONLY, f"take messages again with: liftlog stream alter {name} --read-write"
     if len(partition.isr) < partition.min_insync:

@@ -47,10 +47,11 @@ def publish_subject(stream: StreamInfo, subject: str) -> str:
     if publish_problem(chosen):
         raise LiftlogError(
             f"subject {chosen!r} is not one to publish to; name one that matches stream '{config.name}' "
-            f"({config.subject}), with subject=..."
+            f"({', '.join(config.subjects)}), with subject=..."
         )
-    if not matches(config.subject, chosen):
-        raise LiftlogError(f"stream '{config.name}' does not listen on {chosen!r} but on {config.subject!r}")
+    if not any(matches(pattern, chosen) for pattern in config.subjects):
+        listens = " and ".join(map(repr, config.subjects))
+        raise LiftlogError(f"stream '{config.name}' does not listen on {chosen!r} but on {listens}")
     return chosen
 
 

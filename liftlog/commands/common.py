@@ -100,6 +100,14 @@ def node_number(text: str) -> int:
     return number
 
 
+def name_and_value(text: str) -> tuple[str, str]:
+    """A note. Raises ArgumentTypeError."""
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is no note: say NAME=VALUE")
+    return name, value
+
+
 def natural(text: str) -> int:
     """An offset or an index: 0 or more, and no greater than any can be."""
     number = int(text)

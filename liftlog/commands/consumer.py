@@ -12,6 +12,7 @@ from liftlog.commands.common import (
     add_client_options,
     connect,
     duration_ms,
+    name_and_value,
     natural,
     positive_count,
     print_json,
@@ -93,7 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument(
         "--note",
         action="append",
-        type=_note,
+        type=name_and_value,
         default=[],
         metavar="NAME=VALUE",
         help="something for yourself, which is told with the consumer",
@@ -119,14 +120,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _durations(text: str) -> tuple[int, ...]:
     """Several durations, in milliseconds."""
     return tuple(duration_ms(each) for each in text.split(","))
-
-
-def _note(text: str) -> tuple[str, str]:
-    """A name and a value."""
-    name, sign, value = text.partition("=")
-    if not name or not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} is no note: say NAME=VALUE")
-    return name, value
 
 
 def _name(parser: argparse.ArgumentParser) -> None:

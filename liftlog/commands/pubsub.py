@@ -52,7 +52,7 @@ from liftlog.commands.common import (
     read_file,
     run,
 )
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.messages import ERR_FAILED, ERR_FULL, ERR_OVERLOAD
 from liftlog.parcel import RECORDS_MAX
 from liftlog.subjects.grammar import matches
@@ -249,7 +249,7 @@ async def why_not_stored(client: Client, subject: str) -> str:
         stream.config.name
         for stream in view.streams
         for index in range(stream.config.partitions)
-        if matches(partition_subject(stream.config.subject, index), subject)
+        if any(matches(pattern, subject) for pattern in listened_to(stream.config, index))
     ]
     if not listening and view.controller:
         return "no stream listens on this subject; see 'liftlog stream ls' for streams and their subjects"

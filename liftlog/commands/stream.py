@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET
 
@@ -18,6 +19,7 @@ from liftlog.commands.common import (
     add_client_options,
     connect,
     duration_ms,
+    name_and_value,
     natural,
     node_number,
     note,
@@ -30,6 +32,7 @@ from liftlog.commands.common import (
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamsubjects import add_subject_actions
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
+from liftlog.terminal import printable
 from liftlog.types import LiftlogError, StreamConfig
 
 
@@ -39,7 +42,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     create = actions.add_parser("create", help="attach a named, replicated log to a NATS subject")
     create.add_argument("name", metavar="NAME")
     create.add_argument("subject", metavar="SUBJECT", nargs="?", default="", help="wildcards allowed")
-    create.add_argument("--subject", dest="subject_option", metavar="SUBJECT", help="the same, as an option")
+    create.add_argument(
+        "--subject",
+        dest="subject_options",
+        metavar="SUBJECT",
+        action="append",
+        default=[],
+        help="the same, as an option; given again, the stream listens on several, with one partition",
+    )
     create.add_argument(
         "--replicas",
         type=positive_count,
@@ -62,6 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="never answer publishers: for subjects whose replies belong to a request/reply service",
     )
+    _add_notes(create, "something for yourself, which is told with the stream")
     _add_log_options(create)
     _finish(create, _create)
     ls = actions.add_parser("ls", help="list all streams")
@@ -161,6 +172,8 @@ LOG_OPTIONS = (
     "segment_records",
     "codec",
     "durability",
+    "deny_delete",
+    "deny_purge",
 )
 """Fields of `StreamConfig` that have an option of the same name; what they may be is judged by the server."""
 
@@ -198,6 +211,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
     )
+    _add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -206,6 +220,31 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         choices=("sync", "os"),
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
+    )
+
+
+def _add_denials(parser: argparse.ArgumentParser) -> None:
+    """What nobody can do any more (R19)."""
+    for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
+        parser.add_argument(
+            name,
+            action="store_const",
+            const=True,
+            default=UNSET,
+            help=f"let nobody ask that {what}; cannot be taken back",
+        )
+
+
+def _add_notes(parser: argparse._ActionsContainer, text: str) -> None:
+    """Pairs for the owner of a stream."""
+    parser.add_argument(
+        "--note",
+        dest="notes",
+        type=name_and_value,
+        action=_Notes,
+        default=UNSET,
+        metavar="NAME=VALUE",
+        help=f"{text}; any number of times",
     )
 
 
@@ -299,7 +338,25 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
-    alter.set_defaults(paused=UNSET)
+    alter.add_argument(
+        "--subjects",
+        nargs="+",
+        action=_Subjects,
+        metavar="SUBJECT",
+        help="listen on these from now on, and on no others; of a stream of one partition",
+    )
+    _add_denials(alter)
+    alter.add_argument(
+        "--sealed",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="take no message any more, and let nobody delete or purge any, for ever",
+    )
+    notes = alter.add_mutually_exclusive_group()
+    _add_notes(notes, "these notes, in place of all that are there")
+    notes.add_argument("--no-notes", dest="notes", action="store_const", const=(), help="no notes any more")
+    alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -311,6 +368,25 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
+
+
+class _Notes(argparse.Action):
+    """One more pair."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(given, self.dest)
+        given.notes = (*(() if before is UNSET else before), values)
+
+
+class _Subjects(argparse.Action):
+    """The first of several subjects, and the others."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
@@ -325,13 +401,13 @@ GIVEN_UP = (
 
 
 async def _create(args: argparse.Namespace) -> int:
-    if args.subject and args.subject_option not in (None, args.subject):
-        raise LiftlogError(
-            f"a stream listens on one subject: give {args.subject!r} or --subject {args.subject_option!r}"
-        )
+    given = filter(None, (args.subject, *args.subject_options))
+    subject, *more = dict.fromkeys(given) or (args.name,)
     config = StreamConfig(
         name=args.name,
-        subject=args.subject_option or args.subject or args.name,
+        subject=subject,
+        more_subjects=tuple(more) or UNSET,
+        notes=args.notes,
         partitions=args.partitions,
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
@@ -351,9 +427,15 @@ async def _create(args: argparse.Namespace) -> int:
     if args.json:
         print_json(to_plain(info))
     else:
-        print(f"created stream '{args.name}' on subject '{config.subject}'")
+        print(f"created stream '{args.name}' on {_on(config)}")
         _print_partitions(info)
     return 0
+
+
+def _on(config: StreamConfig) -> str:
+    """What a stream listens on."""
+    subjects = ", ".join(f"'{subject}'" for subject in config.subjects)
+    return f"subjects {subjects}" if len(config.subjects) > 1 else f"subject {subjects}"
 
 
 async def _exists(client: Client, wanted: StreamConfig) -> str:
@@ -411,7 +493,7 @@ async def _list(args: argparse.Namespace) -> int:
         rows: list[list[object]] = [
             [
                 stream.config.name,
-                stream.config.subject,
+                " ".join(stream.config.subjects),
                 stream.config.partitions,
                 stream.config.replication_factor,
                 " ".join(str(partition.leader or "-") for partition in stream.partitions),
@@ -431,7 +513,7 @@ async def _info(args: argparse.Namespace) -> int:
         print_json({**to_plain(info), **age})
     else:
         config = info.config
-        print(f"stream '{config.name}' (id {info.id}) on subject '{config.subject}'")
+        print(f"stream '{config.name}' (id {info.id}) on {_on(config)}")
         print(
             f"replicas {config.replication_factor}, "
             f"of which {config.min_insync_replicas} must be in sync; "
@@ -439,7 +521,11 @@ async def _info(args: argparse.Namespace) -> int:
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
         print(describe_log(config))
-        if config.read_only:
+        for name, value in () if config.notes is UNSET else config.notes:
+            print(f"note {printable(name.encode())}: {printable(value.encode())}")
+        if config.sealed is True:
+            print("sealed: it takes no messages any more, and none can be deleted or purged")
+        elif config.read_only:
             again = f"liftlog stream alter {config.name} --read-write"
             print(f"read-only: messages are refused; take them again with: {again}")
         if config.paused:

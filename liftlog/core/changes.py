@@ -70,6 +70,11 @@ CHANGED_PARTITION = ErrorReply(
 )
 
 
+def _waits_for_leaders(changes: StreamChanges) -> bool:
+    """N1, N10: whether an alteration is done when leaders listen on what is new."""
+    return any(one is not UNSET for one in (changes.partitions, changes.subject, changes.more_subjects))
+
+
 class Creation:
     """What a stream lacks until it is created, or has all its partitions (N1): looked at once, then where
     something moves.
@@ -345,8 +350,8 @@ class Changes:
             self._clients.answer(waiting, ErrorReply(result.code, result.detail, False))
         elif isinstance(command, CreateStream):
             self._watch(waiting, result.stream)
-        elif isinstance(command, AlterStream) and command.changes.partitions is not UNSET:
-            # N1: also when there were as many, since an answer that was lost may have been waited for.
+        elif isinstance(command, AlterStream) and _waits_for_leaders(command.changes):
+            # N1: also when nothing has changed, since an answer that was lost may have been waited for.
             self._details[waiting] = result.detail
             self._watch(waiting, result.stream)
         else:

@@ -188,18 +188,18 @@ class ReplicaEvents:
     def on_subscribed(self, event: Subscribed) -> None:
         leader = self._leader_of(event.partition, event.epoch)
         if leader is not None:
-            leader.on_subscribed()
+            leader.on_subscribed(event.number)
             self._after()
 
     def on_drained(self, event: Drained) -> None:
         leader = self._leader_of(event.partition, event.epoch)
         if leader is not None:
-            leader.drained()
+            leader.drained(event.number)
 
     def on_subscription_refused(self, event: SubscriptionRefused) -> None:
         leader = self._leader_of(event.partition, event.epoch)
         if leader is not None:
-            leader.on_refused(event.reason)
+            leader.on_refused(event.number, event.reason)
             self._after()
 
     def on_published(self, event: Published) -> None:

@@ -131,7 +131,7 @@ class Interpreter:
             SetTimer: set_timer,
             Subscribe: bus.subscribe,
             Unsubscribe: lambda effect: bus.unsubscribe(effect.partition),
-            Drain: lambda effect: bus.drain(effect.partition),
+            Drain: lambda effect: bus.drain(effect.partition, effect.number),
             AckPublishes: bus.acknowledge,
             RefusePublishes: bus.refuse,
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),

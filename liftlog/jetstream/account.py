@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import msgspec
 
 from liftlog.jetstream.answers import JsAnswer
 from liftlog.jetstream.calls import JsCall
+from liftlog.jetstream.configs import API_LEVEL
 from liftlog.jetstream.dispatch import Handlers, Room
+from liftlog.jetstream.shown import shown_streams
+from liftlog.messages import StreamInfo
+from liftlog.types import LiftlogError
 
-API_LEVEL = 0
-"""Reported, a promise: clients use what a level brings. 1 is message TTL, pauses and priority groups."""
+AT_ONCE = 64
+COUNT_TIMEOUT_MS = 1000
 
 
 class AccountLimits(msgspec.Struct):
@@ -48,14 +53,25 @@ class AccountInfo(JsAnswer):
 
 async def account_info(room: Room, call: JsCall) -> AccountInfo:
     """How much there is."""
-    streams = await room.client.streams()
+    streams = await shown_streams(room)
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def consumers_of(info: StreamInfo) -> int:
+        """None of a stream without a leader: by this call clients find out whether anybody is here."""
+        async with turn:
+            try:
+                return len(await room.client.consumers(info, timeout_ms=COUNT_TIMEOUT_MS))
+            except LiftlogError:
+                return 0
+
+    consumers = sum(await asyncio.gather(*map(consumers_of, streams)))
     return AccountInfo(
         memory=0,
         storage=0,
         reserved_memory=0,
         reserved_storage=0,
         streams=len(streams),
-        consumers=0,
+        consumers=consumers,
         limits=AccountLimits(),
         api=ApiStats(API_LEVEL, room.calls, room.errors),
         domain=room.domain,

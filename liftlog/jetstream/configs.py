@@ -14,12 +14,18 @@ from msgspec import UNSET
 from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID, Fault
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
+from liftlog.version import VERSION
 
+API_LEVEL = 0
+"""Reported, a promise: clients use what a level brings. 1 is message TTL, pauses and priority groups."""
 DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
 """JetStream's, where none is named."""
 NS_PER_MS = 1_000_000
 SHORTEST_NS = 100 * NS_PER_MS
 """No shorter age, and no shorter window, means anything."""
+REPLICAS_MAX = 5
+SEGMENTS_OF_AGE = 8
+"""Into so many segments, by time, what a stream keeps falls at least: whole ones go when they are too old."""
 PAYLOAD_BYTES = 1024 * 1024
 FORBIDDEN_IN_NAMES = frozenset("> *./\\\t\r\n\f ")
 NAME_CHARACTERS_MAX = 255
@@ -76,6 +82,11 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     metadata: dict[str, str] | None = None
 
 
+def told_metadata() -> dict[str, str]:
+    """What servers say of themselves: the API level that a stream needs, and the one they have."""
+    return {"_nats.level": str(API_LEVEL), "_nats.req.level": "0", "_nats.ver": VERSION}
+
+
 class StreamConfigAnswer(msgspec.Struct):
     """The configuration in force. Only keys that every client knows."""
 
@@ -99,8 +110,10 @@ class StreamConfigAnswer(msgspec.Struct):
     deny_delete: bool
     deny_purge: bool
     allow_rollup_hdrs: bool
+    consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
+    allow_msg_ttl: bool = False
     no_ack: bool = False
-    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
 
 
 NOT_THERE: dict[str, str] = {
@@ -151,10 +164,15 @@ def config_problem(config: JsStreamConfig) -> str:
         return "max_consumers is not supported: any number may be made"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
-    if len(config.subjects or []) > 1:
-        return "several subjects in one stream are not supported yet"
     if config.discard == "new" and config.max_bytes > 0:
         return "max_bytes with discard 'new' is not supported: use max_msgs"
+    if config.discard == "new" and config.max_msgs > 0 and config.duplicate_window > 0:
+        return (
+            "duplicate_window and max_msgs with discard 'new' exclude each other: ids need messages that "
+            "stay; leave one of them out"
+        )
+    if config.num_replicas > REPLICAS_MAX:
+        return f"maximum replicas is {REPLICAS_MAX}"
     return times_problem(config)
 
 
@@ -181,20 +199,23 @@ def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> S
     if config.num_replicas < 0:
         raise NEGATIVE_REPLICAS.because()
     subjects = config.subjects or [config.name]
-    new = config.discard == "new"
+    most = config.max_msgs if config.discard == "new" and config.max_msgs > 0 else 0
     window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
+    age_ms = -(-max(0, config.max_age) // NS_PER_MS)
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
+        more_subjects=tuple(subjects[1:]) or UNSET,
         replication_factor=max(1, config.num_replicas),
         ack_reply=not config.no_ack,
         max_payload_bytes=config.max_msg_size if config.max_msg_size > 0 else PAYLOAD_BYTES,
-        retention_ms=-(-max(0, config.max_age) // NS_PER_MS),
+        retention_ms=age_ms,
+        segment_ms=-(-age_ms // SEGMENTS_OF_AGE),
         retention_bytes=max(0, config.max_bytes),
-        retention_messages=0 if new else max(0, config.max_msgs),
-        messages_max=config.max_msgs if new and config.max_msgs > 0 else UNSET,
+        retention_messages=0 if config.discard == "new" else max(0, config.max_msgs),
+        messages_max=most or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
-        dedupe_window_ms=-(-window_ns // NS_PER_MS),
+        dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
     )
@@ -205,7 +226,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     most = config.holds_most or config.retention_messages
     return StreamConfigAnswer(
         name=config.name,
-        subjects=[config.subject],
+        subjects=list(config.subjects),
         retention="limits",
         max_consumers=-1,
         max_msgs=most or -1,
@@ -244,17 +265,21 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
             raise STREAM_INVALID.because(
                 f"stream configuration update can not change {SAID_AS.get(name, name)}"
             )
-        changes[name] = new if new is not UNSET else 0
+        changes[name] = new if new is not UNSET else NOTHING.get(name, 0)
     return StreamChanges(**changes)
 
 
+NOTHING: dict[str, Any] = {"more_subjects": ()}
+"""By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
 FROM_JETSTREAM = (
     "subject",
+    "more_subjects",
     "replication_factor",
     "ack_reply",
     "max_payload_bytes",
     "retention_ms",
+    "segment_ms",
     "retention_bytes",
     "retention_messages",
     "messages_max",

@@ -26,6 +26,7 @@ from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.answers import JsAnswer, encode_answer, encode_error, kind_of
 from liftlog.jetstream.blocks import publish_block
 from liftlog.jetstream.calls import JsCall, parse_call
+from liftlog.jetstream.configs import API_LEVEL
 from liftlog.jetstream.dispatch import Handlers
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
@@ -225,8 +226,7 @@ class Door:
             if len(self._under_way) >= UNDER_WAY_MAX:
                 raise NO_RESOURCES.because()
         except JsError as error:
-            verb = message.subject[len(prefix) + 1 :]
-            self._keep(self._under_way, asyncio.create_task(self._refuse(message.reply, verb, error)))
+            self._keep(self._under_way, asyncio.create_task(self._tell_unknown(message.reply, error)))
             return
         self._keep(self._under_way, asyncio.create_task(self._handle(call)))
 
@@ -237,7 +237,7 @@ class Door:
 
     async def _handle(self, call: JsCall) -> None:
         try:
-            if not call.needs_at_most(account.API_LEVEL):
+            if not call.needs_at_most(API_LEVEL):
                 raise NEEDS_API_LEVEL.because()
             handler = HANDLERS.get(call.verb)
             if handler is None:
@@ -264,6 +264,12 @@ class Door:
             await publish_block(self.nats, reply, status_of(error).block())
         else:
             await self._send(reply, encode_error(error, verb))
+
+    async def _tell_unknown(self, reply: str, error: JsError) -> None:
+        """What is no call has no type of answer: nobody answers, or nobody has the time."""
+        self.errors += 1
+        status = NOBODY if error.err_code == BAD_REQUEST.err_code else status_of(error)
+        await publish_block(self.nats, reply, status.block())
 
     async def _send(self, reply: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
         if not reply:

@@ -19,7 +19,9 @@ from liftlog.types import Record
 
 
 class JsStreamState(msgspec.Struct):
-    """What is in a stream. A stream without messages: `first_seq` is one more than `last_seq`."""
+    """What is in a stream. Without messages `first_seq` is one more than `last_seq`; both are 0 of a stream
+    that has never had any.
+    """
 
     messages: int
     bytes: int
@@ -89,7 +91,7 @@ async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> J
     state = JsStreamState(
         messages=messages,
         bytes=0,
-        first_seq=first.record.offset + 1 if first is not None else last_seq + 1,
+        first_seq=first.record.offset + 1 if first is not None else (last_seq and last_seq + 1),
         first_ts=rfc3339(first.record.timestamp_ms) if first is not None else ZERO_TIME,
         last_seq=last_seq,
         last_ts=await _last_time(reader, last_seq),

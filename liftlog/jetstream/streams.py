@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import NEW
+from liftlog.jetstream.advisories import tell_of_stream
 from liftlog.jetstream.answers import JsAnswer, SuccessAnswer
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import (
@@ -110,6 +112,7 @@ async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     if same is None:
         refuse_overlap(there, config)
         same = await _create(room, config)
+        await tell_of_stream(room, config.name, "create")
     if not is_shown(same) or from_stream_config(same.config) != from_stream_config(config):
         raise STREAM_NAME_EXISTS.because()
     answer = await describe(room, same)
@@ -135,8 +138,13 @@ async def _create(room: Room, config: StreamConfig) -> StreamInfo:
 def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
     """JetStream lets no two streams keep the same message (liftlog does). Raises JsError."""
     for info in there:
-        if info.config.name != config.name and overlap(info.config.subject, config.subject):
+        if info.config.name != config.name and has_subject_of(info.config, config.subjects):
             raise SUBJECTS_OVERLAP.because()
+
+
+def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
+    """Whether a stream keeps what may come on one of these subjects."""
+    return any(overlap(mine, other) for mine in config.subjects for other in subjects)
 
 
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
@@ -152,6 +160,7 @@ async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
             if error.retryable:
                 raise
             raise STREAM_INVALID.because(error) from None
+        await tell_of_stream(room, call.stream, "modify")
         info = await find_stream(room, call.stream)
     return await describe(room, info)
 
@@ -167,6 +176,7 @@ async def delete_stream(room: Room, call: JsCall) -> SuccessAnswer:
         if error.code == ERR_NOT_FOUND:
             raise STREAM_NOT_FOUND.because() from None
         raise STREAM_DELETE.because(error) from None
+    await tell_of_stream(room, call.stream, "delete")
     return SuccessAnswer()
 
 
@@ -213,7 +223,7 @@ async def _page(room: Room, call: JsCall) -> tuple[int, list[StreamInfo]]:
     shown = await shown_streams(room)
     if request.subject:
         wanted = request.subject
-        shown = [info for info in shown if overlap(info.config.subject, wanted)]
+        shown = [info for info in shown if has_subject_of(info.config, [wanted])]
     return min(max(0, request.offset), len(shown)), shown
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -165,9 +165,15 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     dedupe_ids_max: Number | UnsetType = UNSET
     messages_max: Number | UnsetType = UNSET
     max_messages_per_subject: Number | UnsetType = UNSET
+    subject: Line | UnsetType = UNSET
+    more_subjects: tuple[Line, ...] | UnsetType = UNSET
+    notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
+    deny_delete: bool | UnsetType = UNSET
+    deny_purge: bool | UnsetType = UNSET
+    sealed: bool | UnsetType = UNSET
 
     @property
-    def named(self) -> dict[str, int | str | bool]:
+    def named(self) -> dict[str, Any]:
         """The new values, by the names of their fields."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not UNSET}

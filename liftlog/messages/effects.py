@@ -343,8 +343,9 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
 
 
 class Subscribe(Effect):
-    """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it, or
-    `SubscriptionRefused` (N1).
+    """Subscribe at NATS -> `Subscribed(partition, epoch, number)` once the server confirmed it, or
+    `SubscriptionRefused` (N1). A partition has one for each of its subjects: they differ in their numbers
+    (N10). The first of an epoch ends those of earlier ones.
     """
 
     partition: PartitionId
@@ -353,19 +354,21 @@ class Subscribe(Effect):
     max_payload_bytes: int
     ack_reply: bool
     stream: str = ""
+    number: int = 0
 
 
 class Unsubscribe(Effect):
-    """Unsubscribe and drop what is buffered for this partition, unanswered (N2, N3)."""
+    """Unsubscribe from all subjects and drop what is buffered for this partition, unanswered (N2, N3)."""
 
     partition: PartitionId
 
 
 class Drain(Effect):
-    """Unsubscribe, but go on delivering what NATS has sent already -> `Drained(partition, epoch)` after it
-    (N3). Nothing follows if the connection is lost meanwhile: `BusDown` tells."""
+    """End one subscription, but go on delivering what NATS has sent already -> `Drained(partition, epoch,
+    number)` after it (N3). Nothing follows if the connection is lost meanwhile: `BusDown` tells."""
 
     partition: PartitionId
+    number: int = 0
 
 
 class EnvelopeAnswer(NamedTuple):

@@ -216,8 +216,11 @@ class BusDown(Event):
 
 
 class Subscribed(Event):
+    """NATS has the subscription of this number. Here and below it is that of `Subscribe` (N10)."""
+
     partition: PartitionId
     epoch: int
+    number: int = 0
 
 
 class Drained(Event):
@@ -225,6 +228,7 @@ class Drained(Event):
 
     partition: PartitionId
     epoch: int
+    number: int = 0
 
 
 class SubscriptionRefused(Event):
@@ -236,6 +240,7 @@ class SubscriptionRefused(Event):
     partition: PartitionId
     epoch: int
     reason: str
+    number: int = 0
 
 
 class Published(Event):

@@ -83,6 +83,7 @@ class Subscription(NamedTuple):
     max_payload_bytes: int
     stream: str
     subject: str
+    number: int
 
 
 class ApiSubscription(NamedTuple):
@@ -149,7 +150,8 @@ class NatsBus:
         self._wake_writer = trio.Event()
         self._next_sid = 1
         self._subscriptions: dict[bytes, Subscription] = {}
-        self._sid_of: dict[PartitionId, bytes] = {}
+        self._sids_of: dict[PartitionId, dict[int, bytes]] = {}
+        """Of each partition, by the numbers of its subscriptions."""
         self._silent: set[PartitionId] = set()
         self._api: list[ApiSubscription] = []
         self._api_by_sid: dict[bytes, ApiSubscription] = {}
@@ -182,7 +184,7 @@ class NatsBus:
     def subscribe(self, request: Subscribe) -> None:
         """SUB, then PING: `Subscribed` follows when the PONG comes. Without a connection: nothing (BusUp
         tells)."""
-        self.unsubscribe(request.partition)
+        self._end_former(request)
         if request.ack_reply:
             self._silent.discard(request.partition)
         else:
@@ -191,25 +193,39 @@ class NatsBus:
             return
         sid = self._new_sid()
         self._subscriptions[sid] = Subscription(
-            request.partition, request.epoch, request.max_payload_bytes, request.stream, request.subject
+            partition=request.partition,
+            epoch=request.epoch,
+            max_payload_bytes=request.max_payload_bytes,
+            stream=request.stream,
+            subject=request.subject,
+            number=request.number,
         )
-        self._sid_of[request.partition] = sid
+        self._sids_of.setdefault(request.partition, {})[request.number] = sid
         self._limits_known = False
         self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
         self._pongs.append(sid)
         self.flush()
 
     def unsubscribe(self, partition: PartitionId) -> None:
-        sid = self._sid_of.pop(partition, None)
-        if sid is not None:
+        """From all subjects; what still comes of them is dropped."""
+        sids = self._sids_of.pop(partition, {})
+        for sid in sids.values():
             del self._subscriptions[sid]
             self._limits_known = False
             self._write(b"UNSUB %b\r\n" % sid)
+        if sids:
             self.flush()
 
-    def drain(self, partition: PartitionId) -> None:
+    def _end_former(self, request: Subscribe) -> None:
+        """Those of earlier epochs, and one of the same number: another one takes their place."""
+        sids = self._sids_of.get(request.partition, {})
+        known = [self._subscriptions[sid] for sid in sids.values()]
+        if request.number in sids or any(one.epoch != request.epoch for one in known):
+            self.unsubscribe(request.partition)
+
+    def drain(self, partition: PartitionId, number: int = 0) -> None:
         """UNSUB, then PING: what the server has sent before it read the UNSUB comes before the PONG."""
-        sid = self._sid_of.get(partition)
+        sid = self._sids_of.get(partition, {}).get(number)
         if sid is not None:
             self._write(b"UNSUB %b\r\nPING\r\n" % sid)
             mark = b"drain %b" % sid
@@ -329,7 +345,7 @@ class NatsBus:
         self.connected = False
         self._socket = None
         self._subscriptions.clear()
-        self._sid_of.clear()
+        self._sids_of.clear()
         self._api_by_sid.clear()
         self._api_refused.clear()
         self._pongs.clear()
@@ -444,8 +460,10 @@ class NatsBus:
             drained = self._draining.pop(due, b"")
             subscription = self._subscriptions.get(drained or due)
             if subscription is not None:
+                if drained:
+                    self._forget(drained)
                 kind = Drained if drained else Subscribed
-                self._take(kind(subscription.partition, subscription.epoch))
+                self._take(kind(subscription.partition, subscription.epoch, subscription.number))
         elif line == b"PING":
             self._write(b"PONG\r\n")
         elif line.startswith(b"-ERR"):
@@ -459,19 +477,17 @@ class NatsBus:
         self.counters["nats.errors"] += 1
         self.last_error = text
         sid = self._subscription_meant(text)
-        subscription = self._subscriptions.pop(sid, None)
+        subscription = self._forget(sid)
         if subscription is not None:
             self.counters["nats.subscriptions_refused"] += 1
-            if self._sid_of.get(subscription.partition) == sid:
-                del self._sid_of[subscription.partition]
-            self._limits_known = False
             self._complain(
                 "subscriptions",
                 f"NATS refuses to let this node subscribe for stream {subscription.stream!r}, "
                 f"partition {subscription.partition.index}: {text}; allow it there to the nodes' user"
             )
             reason = text[:REASON_MAX_CHARACTERS]
-            self._take(SubscriptionRefused(subscription.partition, subscription.epoch, reason))
+            partition, epoch, number = subscription.partition, subscription.epoch, subscription.number
+            self._take(SubscriptionRefused(partition, epoch, reason, number))
         elif sid in self._api_by_sid:
             self.counters["nats.subscriptions_refused"] += 1
             self._api_refused.append(self._api_by_sid.pop(sid))
@@ -486,6 +502,16 @@ class NatsBus:
             )
         else:
             say(logging.ERROR, "nats", f"NATS says: {text}", error=text)
+
+    def _forget(self, sid: bytes) -> Subscription | None:
+        """The server has this one no more, and sends nothing of it."""
+        subscription = self._subscriptions.pop(sid, None)
+        if subscription is not None:
+            sids = self._sids_of.get(subscription.partition, {})
+            if sids.get(subscription.number) == sid:
+                del sids[subscription.number]
+            self._limits_known = False
+        return subscription
 
     def _subscription_meant(self, text: str) -> bytes:
         """The sid of the subscription that an error is about; empty if it is about none.

@@ -120,16 +120,24 @@ class NodePorts:
         self.world._store(self.node, job)
 
     def subscribe(self, request: Subscribe) -> None:
+        if self.world.subscriptions.get(request.partition) != (self.node, request.epoch):
+            self.world.listened.pop(request.partition, None)
         self.world.subscriptions[request.partition] = (self.node, request.epoch)
-        self.world.post(self.node, Subscribed(request.partition, request.epoch), NETWORK_S)
+        self.world.listened.setdefault(request.partition, {})[request.number] = request.subject
+        self.world.post(self.node, Subscribed(request.partition, request.epoch, request.number), NETWORK_S)
 
     def unsubscribe(self, partition: PartitionId) -> None:
         if self.world.subscriptions.get(partition, (0, 0))[0] == self.node:
             del self.world.subscriptions[partition]
+            self.world.listened.pop(partition, None)
 
-    def drain(self, partition: PartitionId) -> None:
-        epoch = self.world.subscriptions.pop(partition)[1]
-        self.world.post(self.node, Drained(partition, epoch), NETWORK_S)
+    def drain(self, partition: PartitionId, number: int = 0) -> None:
+        epoch = self.world.subscriptions[partition][1]
+        subjects = self.world.listened[partition]
+        del subjects[number]
+        if not subjects:
+            del self.world.subscriptions[partition]
+        self.world.post(self.node, Drained(partition, epoch, number), NETWORK_S)
 
     def acknowledge(self, acks: AckPublishes) -> None:
         self.world.acks.append(acks)
@@ -186,6 +194,8 @@ class World:
         """How long a sync takes where that is not SYNC_S."""
         self.paused: dict[int, list[Event]] = {}
         self.subscriptions: dict[PartitionId, tuple[int, int]] = {}
+        self.listened: dict[PartitionId, dict[int, str]] = {}
+        """By the numbers of the leader's subscriptions: the subjects."""
         self.acks: list[AckPublishes] = []
         self.refusals: list[RefusePublishes] = []
         self.replies: dict[int, Any] = {}

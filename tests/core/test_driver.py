@@ -63,7 +63,7 @@ class World:
     def unsubscribe(self, partition: PartitionId) -> None:
         self.calls.append(("unsubscribe", partition))
 
-    def drain(self, partition: PartitionId) -> None:
+    def drain(self, partition: PartitionId, number: int = 0) -> None:
         self.calls.append(("drain", partition))
 
     def acknowledge(self, acks: AckPublishes) -> None:

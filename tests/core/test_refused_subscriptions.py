@@ -33,7 +33,7 @@ class Denying(World):
             self.asked.append(node)
             if node in self.denied:
                 self.subscriptions.pop(event.partition, None)
-                event = SubscriptionRefused(event.partition, event.epoch, REASON)
+                event = SubscriptionRefused(event.partition, event.epoch, REASON, event.number)
         super().post(node, event, delay_s)
 
     def partition(self) -> PartitionId:

@@ -171,7 +171,6 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         max_age=3_600_000_000_000,
         max_msgs_per_subject=3,
         max_msg_size=100,
-        duplicate_window=1_000_000_000,
         no_ack=True,
         compression="s2",
         num_replicas=3,
@@ -179,7 +178,8 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
     told = from_stream_config(to_stream_config(said))
     for field in ("name", "subjects", "max_msgs", "discard", "max_age", "max_msgs_per_subject"):
         assert getattr(told, field) == getattr(said, field)
-    for field in ("max_msg_size", "duplicate_window", "no_ack", "compression", "num_replicas"):
+    assert told.duplicate_window == 0
+    for field in ("max_msg_size", "no_ack", "compression", "num_replicas"):
         assert getattr(told, field) == getattr(said, field)
 
 
@@ -198,6 +198,8 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         ({"duplicate_window": -1}, "negative"),
         ({"max_age": 10**9, "duplicate_window": 2 * 10**9}, "larger then max age"),
         ({"num_replicas": -1}, "negative"),
+        ({"num_replicas": 6}, "maximum replicas is 5"),
+        ({"max_msgs": 3, "discard": "new", "duplicate_window": 10**9}, "exclude each other"),
         ({"allow_msg_counter": True}, "counter"),
     ],
 )
@@ -211,6 +213,7 @@ def test_changes_are_what_differs_and_some_cannot_be_made() -> None:
     changes = stream_changes(before, after)
     assert changes.named == {
         "retention_ms": 1000,
+        "segment_ms": 125,
         "dedupe_window_ms": 1000,
         "max_messages_per_subject": 0,
     }

@@ -123,8 +123,8 @@ class Scripted:
     def unsubscribe(self, partition: Any) -> None:
         self._call("unsubscribe", partition)
 
-    def drain(self, partition: Any) -> None:
-        self._call("drain", partition)
+    def drain(self, partition: Any, number: int = 0) -> None:
+        self._call("drain", partition, number)
 
     def acknowledge(self, acks: Any) -> None:
         self._call("acknowledge", acks)
@@ -254,7 +254,7 @@ class Expected:
             case Unsubscribe():
                 self._call("unsubscribe", effect.partition)
             case Drain():
-                self._call("drain", effect.partition)
+                self._call("drain", effect.partition, effect.number)
             case AckPublishes():
                 self._call("acknowledge", effect)
             case RefusePublishes():

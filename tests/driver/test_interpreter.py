@@ -190,7 +190,7 @@ def test_observers_see_a_step_before_anything_of_it_is_carried_out_or_leaves() -
         ("first", Durable(Ticket(1)), 1, 2),
         ("then", Durable(Ticket(1)), 1, 2),
     ]
-    assert node.calls[2:] == [("send", 2, heartbeat(1)), ("drain", PARTITION)]
+    assert node.calls[2:] == [("send", 2, heartbeat(1)), ("drain", PARTITION, 0)]
     assert interpreter.waiting == []
 
 
@@ -234,7 +234,7 @@ def test_a_stop_says_why_and_leaves_no_timer() -> None:
 
 def test_a_port_must_not_call_back_into_the_step_that_calls_it() -> None:
     class Loop(StillWorld):
-        def drain(self, partition: PartitionId) -> None:
+        def drain(self, partition: PartitionId, number: int = 0) -> None:
             interpreter.take(BusUp())
 
     node = Scripted(Script([], [[Drain(PARTITION)]]))
@@ -246,7 +246,7 @@ def test_a_port_must_not_call_back_into_the_step_that_calls_it() -> None:
 
 def test_a_process_that_ends_within_a_step_asks_nothing_more_of_the_world() -> None:
     class Killed(StillWorld):
-        def drain(self, partition: PartitionId) -> None:
+        def drain(self, partition: PartitionId, number: int = 0) -> None:
             interpreter.end()
 
     node = Scripted(Script([], [[Drain(PARTITION), Send(2, heartbeat(1)), SetTimer(TIMER_TICK, 1, 1)]]))

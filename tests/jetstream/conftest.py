@@ -113,7 +113,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def limited() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(15):
             await pyfuncitem.obj(**wanted)
 
     stage: Stage = pyfuncitem.funcargs["stage"]

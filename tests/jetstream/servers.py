@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import nats
-import nats.errors
-
+from liftlog.client import Client, RequestFailed, Unreachable
+from liftlog.commands.asking import look_at
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.real.nats_server import NatsServer, free_port
+from liftlog.types import FEATURE_LEVEL
 
 NAMES = ("nats-server", "nats-server-3", "liftlog", "liftlog-3")
 
@@ -48,24 +48,21 @@ def running(name: str, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _liftlog(folder: Path, nodes: int) -> Iterator[str]:
-    cluster = LocalCluster(folder, nodes, jetstream=True)
-    with cluster:
-        asyncio.run(_answers(cluster.nats_url))
+    with LocalCluster(folder, nodes, jetstream=True) as cluster:
+        asyncio.run(_newest_level(cluster.nats_url))
         yield cluster.nats_url
 
 
-async def _answers(url: str) -> None:
-    """Return once a door answers: it opens after its node."""
-    connection = await nats.connect(url)
-    try:
-        async with asyncio.timeout(20):
-            while True:
-                with suppress(nats.errors.NoRespondersError):
-                    await connection.request("$JS.API.INFO", timeout=5)
+async def _newest_level(url: str) -> None:
+    """Wait until the controller has raised the cluster to the level at which all of this is allowed."""
+    async with await Client.connect(url) as client, asyncio.timeout(20):
+        while True:
+            try:
+                if (await look_at(client)).level == FEATURE_LEVEL:
                     return
-                await asyncio.sleep(0.05)
-    finally:
-        await connection.close()
+            except (RequestFailed, Unreachable):
+                pass
+            await asyncio.sleep(0.02)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ STREAM_STATE = _of(
 ) | {"first_ts!": None, "last_ts!": None, "num_subjects": None}
 STREAM_INFO = _of(
     api.StreamInfo,
-    *("config", "state", "created"),
+    *("config", "state"),
     config=STREAM_CONFIG,
     state=STREAM_STATE,
     cluster=CLUSTER,

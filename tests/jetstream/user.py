@@ -23,7 +23,7 @@ from tests.jetstream.strict import strange_answer
 NUMBERS = count(1)
 SECOND = 1_000_000_000
 """One second in nanoseconds."""
-DEADLINE_S = 10.0
+DEADLINE_S = 5.0
 
 
 @dataclass
@@ -69,7 +69,7 @@ class User:
         try:
             yield user
             if user.complaints:
-                raise AssertionError("\n".join(user.complaints))
+                raise AssertionError("\n".join(dict.fromkeys(user.complaints)))
         finally:
             for made in sorted(user._made):
                 await user._plain_request(f"$JS.API.STREAM.DELETE.{made}", b"", timeout=DEADLINE_S)
@@ -190,7 +190,7 @@ class User:
                 pulled.messages.append(message)
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition, at most ten seconds."""
+        """Wait for a condition, at most five seconds."""
         async with asyncio.timeout(DEADLINE_S):
             while not await condition():
                 await asyncio.sleep(0.01)

@@ -93,15 +93,15 @@ def test_a_denied_node_is_told_and_heard_nothing_of_until_it_is_allowed_and_asks
     setup.connection.subscribe(Subscribe(PARTITION, 3, "orders.*", 1000, True))
     reason = 'Permissions Violation for Subscription to "orders.*"'
     assert setup.run(5000) == [SubscriptionRefused(PARTITION, 3, reason)]
-    assert not setup.bus.heard(b"orders.new") and not setup.bus.held(PARTITION, 3)
+    assert not setup.bus.heard(b"orders.new") and not setup.bus.held(PARTITION, 3, ["orders.*"])
     setup.bus.allow(1)
     setup.connection.subscribe(Subscribe(PARTITION, 3, "orders.*", 1000, True))
     assert setup.run(5000) == [Subscribed(PARTITION, 3)]
-    assert setup.bus.held(PARTITION, 3) and setup.bus.has(1, PARTITION, 3)
+    assert setup.bus.held(PARTITION, 3, ["orders.*"]) and setup.bus.has(1, PARTITION, 3)
     setup.bus.deny(1)
     assert not setup.bus.heard(b"orders.new"), "new permissions take away what there is"
     assert setup.run(5000) == [SubscriptionRefused(PARTITION, 3, reason)]
-    assert setup.bus.held(PARTITION, 3) and not setup.bus.has(1, PARTITION, 3)
+    assert setup.bus.held(PARTITION, 3, ["orders.*"]) and not setup.bus.has(1, PARTITION, 3)
 
 
 def test_nobody_subscribed_means_no_responders() -> None:

@@ -526,6 +526,7 @@ def test_every_evaluation_is_counted() -> None:
         "LeaderAckDurable",
         "LevelForAll",
         "PausedTakesNothing",
+        "OnlyItsSubjects",
         "HoldsNoMore",
         "ReadOnlyRefused",
         "FencedInTime",

@@ -12,21 +12,29 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.metadata.subjects import partitions_problem
+from liftlog.core.metadata.limits import limits_problem, notes_bytes
+from liftlog.core.metadata.subjects import partitions_problem, subjects_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
-    "max_messages_per_subject",
+    *("max_messages_per_subject", "more_subjects", "notes"),
+    *("deny_delete", "deny_purge", "sealed"),
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
+
+
+SEALED = ("read_only", "deny_delete", "deny_purge")
+"""What a sealed stream is."""
+FOR_EVER = ("deny_delete", "deny_purge", "sealed")
 
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     """The configuration that comes of it, whether it may be or not."""
     values: dict[str, Any] = changes.named
+    if values.get("sealed"):
+        values |= dict.fromkeys(SEALED, True)
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 
@@ -38,6 +46,11 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             "compact cannot be switched off again: compaction has left gaps, which would count as lost "
             "records; copy what is left into a new stream"
         )
+    for name in FOR_EVER:
+        if getattr(config, name) is True and getattr(changes, name) is False:
+            return f"{name} cannot be switched off again: whoever relies on that is promised it for ever"
+    if changes.read_only is False and (config.sealed is True or changes.sealed is True):
+        return "a sealed stream is read-only for ever: create another stream, and publish to that"
     after = altered(config, changes)
     if changes.dedupe_ids_max and not after.remembers_ms:
         return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
@@ -57,6 +70,15 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             f"partitions = {after.partitions} is not accepted; there are {config.partitions}, and what those "
             "beyond hold would be gone: create another stream, and remove this one when all is read"
         )
+    if after.subjects != config.subjects:
+        if config.partitions > 1:
+            return (
+                f"stream {config.name!r} has {config.partitions} partitions, each with a subject of its own: "
+                "the subjects of such a stream cannot be altered"
+            )
+        problem = subjects_problem(after)
+        if problem:
+            return problem
     if after.partitions > config.partitions:
         return limits_problem(after) or partitions_problem(after)
     return limits_problem(after)
@@ -85,5 +107,9 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is UNSET:
-        return "false" if name == "paused" else "none"
+        return "false" if name in ("paused", *FOR_EVER) else "none"
+    if name == "notes" and isinstance(value, tuple):
+        return f"{len(value)} of {notes_bytes(value):,} bytes"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

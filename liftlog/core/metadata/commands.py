@@ -214,8 +214,8 @@ class ExpireReports(Struct):
 
 
 class ReadyAgain(Struct):
-    """N1: as `LeaderReady`, after a pause in this epoch. `paused_at`: of the last pause that its author had
-    applied, so that what was said before it does not count after it.
+    """N1, N10: as `LeaderReady`, after a pause in this epoch, or other subjects. `paused_at`: of the last
+    such command that its author had applied, so that what was said before it does not count after it.
     """
 
     request: RequestId

@@ -199,10 +199,11 @@ class ImageReader:
         for node in chunk.nodes:
             self.nodes[node.node] = node
         for stream in chunk.streams:
-            problem = subject_problem(stream.config.subject)
-            if problem:
-                # No release has created one: later creations could not be judged beside it (N7).
-                raise intake.InputRefused(f"a snapshot's stream on {stream.config.subject!r}: {problem}")
+            for subject in stream.config.subjects:
+                problem = subject_problem(subject)
+                if problem:
+                    # No release has created one: later creations could not be judged beside it (N7).
+                    raise intake.InputRefused(f"a snapshot's stream on {subject!r}: {problem}")
             self.streams[stream.config.name] = stream
         for partition in chunk.partitions:
             self.partitions[partition.id] = partition

@@ -63,6 +63,9 @@ ALTERABLE_SINCE: dict[str, int] = {
     "dedupe_ids_max": 2,
     "messages_max": 2,
     "max_messages_per_subject": 2,
+    "subject": 2,
+    "more_subjects": 2,
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -74,6 +77,8 @@ _LATER: dict[str, int] = {
     "messages_max": 2,
     "max_messages_per_subject": 2,
     "removal": 2,
+    "more_subjects": 2,
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

@@ -6,6 +6,8 @@ would disagree on the state (M3). A configuration is refused with the key's name
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 from msgspec import UNSET
 
@@ -40,6 +42,11 @@ RANGES: dict[str, tuple[int, int]] = {
 CHOICES: dict[str, tuple[str, ...]] = {"codec": ("none", "zstd", "lz4"), "durability": ("sync", "os")}
 
 
+NOTES_MAX, NOTES_BYTES_MAX = 64, 16 * KIB
+"""So many notes a stream has at most, and so many bytes, of names and values together."""
+NOTE_NAME_BYTES_MAX = 64
+
+
 DEFAULT_REPLICAS = 3
 
 
@@ -48,6 +55,27 @@ def with_defaults(config: StreamConfig, nodes: int) -> StreamConfig:
     factor = config.replication_factor or min(DEFAULT_REPLICAS, max(1, nodes))
     minimum = config.min_insync_replicas or (2 if factor >= 3 else 1)
     return msgspec.structs.replace(config, replication_factor=factor, min_insync_replicas=minimum)
+
+
+def notes_bytes(notes: Iterable[tuple[str, str]]) -> int:
+    """How much they take of the bound."""
+    return sum(len(name.encode()) + len(value.encode()) for name, value in notes)
+
+
+def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
+    """Why these are no notes of a stream; empty if they are."""
+    if not 1 <= len(notes) <= NOTES_MAX:
+        return f"notes has {len(notes)} pairs; it must be left out, or have 1 to {NOTES_MAX}"
+    names = [name for name, _ in notes]
+    for name in names:
+        if not 1 <= len(name.encode()) <= NOTE_NAME_BYTES_MAX:
+            return f"a note's name has 1 to {NOTE_NAME_BYTES_MAX} bytes, not {len(name.encode())}: {name!r}"
+        if names.count(name) > 1:
+            return f"notes has {name!r} twice: leave one of them out"
+    size = notes_bytes(notes)
+    if size > NOTES_BYTES_MAX:
+        return f"notes has {size} bytes, and may have {NOTES_BYTES_MAX}: shorten them"
+    return ""
 
 
 def limits_problem(config: StreamConfig) -> str:
@@ -60,6 +88,8 @@ def limits_problem(config: StreamConfig) -> str:
         word = getattr(config, key)
         if word not in words:
             return f"{key} = {word!r} is not accepted; use one of: {', '.join(words)}"
+    if config.notes is not UNSET and (problem := _notes_problem(config.notes)):
+        return problem
     if config.compact and config.remembers_ms:
         return (
             "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "

@@ -486,6 +486,9 @@ class Metadata(Records):
             problem = minimum_problem(config.min_insync_replicas, copies)
         if not problem and config.partitions > stream.config.partitions:
             problem = self._growth_problem(stream, config)
+        listens_anew = config.subjects != stream.config.subjects
+        if not problem and listens_anew:
+            problem = self._subjects_problem(stream, config)
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
@@ -496,6 +499,12 @@ class Metadata(Records):
             # N1: who leads has a subscription until it has heard of this, but is not to be relied upon.
             for one in stream.partitions:
                 self.put_partition(replaced(self.partitions[one], ready=False, paused_at=index))
+        elif listens_anew:
+            # N10: ready is who has the new ones since; what NATS has refused was about others.
+            self._count("N10.subjects")
+            for one in stream.partitions:
+                anew = replaced(self.partitions[one], ready=False, refused={}, paused_at=index)
+                self.put_partition(anew)
         for one, replicas in resized.items():
             self._moves.begin(index, self.partitions[one], replicas)
         for one in stream.partitions:
@@ -504,6 +513,16 @@ class Metadata(Records):
             self._count("R19.partitions")
             self._place(new, config, added=index)
         return CommandResult(detail=describe_alteration(stream.config, config), stream=stream.id)
+
+    def _subjects_problem(self, stream: StreamState, config: StreamConfig) -> str:
+        """N10: why another stream does not let this one listen there; empty if all do."""
+        for other in self.near(config):
+            if other.id != stream.id:
+                problem = collision(config, other.config) or rivalry(config, other.config)
+                if problem:
+                    self._count("N7.collision")
+                    return problem
+        return ""
 
     def _growth_problem(self, stream: StreamState, config: StreamConfig) -> str:
         """R19, N7: why the stream cannot have more partitions now; empty if it can."""

@@ -186,7 +186,7 @@ class PartitionState(msgspec.Struct, frozen=True):
         return self.added or self.id.stream
 
     paused_at: int = 0
-    """N1: index of the last command that has paused the stream."""
+    """N1, N10: index of the last command that has paused the stream, or altered its subjects."""
 
     @property
     def origin(self) -> tuple[int, ...]:

@@ -1,12 +1,14 @@
 """Names and subjects: what a stream may be called and attached to (N7), and who answers (N9).
 
 What a subject is, and when two of them overlap, stands in `liftlog.subjects.grammar`. Partition 0 of a stream
-listens on its subject, partition i on `subject.i`.
+listens on its subject, partition i on `subject.i`. A stream of one partition may listen
+on several subjects (N10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 from msgspec import UNSET
 
@@ -24,6 +26,8 @@ from liftlog.subjects.trie import Trie
 from liftlog.types import StreamConfig
 
 API_PREFIX = "$LIFTLOG"
+MORE_SUBJECTS_MAX = 64
+"""N10: so many subjects a stream listens on beside its first."""
 RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
 
 
@@ -32,8 +36,21 @@ def partition_subject(subject: str, index: int) -> str:
     return subject if index == 0 else f"{subject}.{index}"
 
 
-def foreign_to(pattern: str, subject: bytes) -> str:
-    """Why a record of this subject does not belong where this pattern listens; empty if it does."""
+def listened_to(config: StreamConfig, index: int) -> tuple[str, ...]:
+    """N10: the subjects that partition `index` listens on."""
+    return config.subjects if index == 0 else (partition_subject(config.subject, index),)
+
+
+def attached_to(patterns: Sequence[str], subject: bytes) -> str:
+    """On which of a partition's subjects a message came; the first, if it is of none of them."""
+    if len(patterns) > 1:
+        text = subject.decode("utf-8", "replace")
+        return next((pattern for pattern in patterns if matches(pattern, text)), patterns[0])
+    return patterns[0] if patterns else ""
+
+
+def foreign_to(patterns: Sequence[str], subject: bytes) -> str:
+    """Why a record of this subject does not belong where these patterns listen; empty if it does."""
     try:
         text = subject.decode()
     except UnicodeDecodeError:
@@ -43,7 +60,9 @@ def foreign_to(pattern: str, subject: bytes) -> str:
         return problem
     if not is_literal(pattern_tokens(text)):
         return "it has a wildcard"
-    return "" if matches(pattern, text) else f"{text!r} is not within {pattern!r}"
+    if any(matches(pattern, text) for pattern in patterns):
+        return ""
+    return f"{text!r} is not within {' or '.join(map(repr, patterns))}"
 
 
 def config_problem(config: StreamConfig) -> str:
@@ -51,19 +70,48 @@ def config_problem(config: StreamConfig) -> str:
     problem = intake.name_problem(config.name)
     if problem:
         return problem
-    problem = subject_problem(config.subject)
+    problem = subjects_problem(config)
     if problem:
-        return f"subject {config.subject!r} is invalid: {problem}"
-    for reserved in RESERVED:
-        if overlap(config.subject, reserved):
-            return f"subject {config.subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
+        return problem
     if _is_open(config):
         return _OPEN.format(config.subject)
     if config.paused is not UNSET:
         return "a stream is not paused when it is created: leave that out, and pause it then (stream pause)"
+    if config.sealed is not UNSET:
+        return "a new stream is not sealed: leave that out, and seal it when its messages are there"
     if config.dedupe_ids_max is not UNSET and not config.remembers_ms:
         return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
     return limits_problem(config)
+
+
+def subjects_problem(config: StreamConfig) -> str:
+    """N7, N10: why a stream cannot listen on these subjects, whatever else exists; empty if it can."""
+    for subject in config.subjects:
+        problem = subject_problem(subject)
+        if problem:
+            return f"subject {subject!r} is invalid: {problem}"
+        for reserved in RESERVED:
+            if overlap(subject, reserved):
+                return f"subject {subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
+    if config.more_subjects is UNSET:
+        return ""
+    if not 1 <= len(config.more_subjects) <= MORE_SUBJECTS_MAX:
+        return (
+            f"more_subjects has {len(config.more_subjects)} subjects; it must be left out, or have 1 to "
+            f"{MORE_SUBJECTS_MAX} beside the first: use wildcards"
+        )
+    if config.partitions > 1:
+        return (
+            "a stream that listens on several subjects can have one partition only: create a stream for "
+            "each subject, or name one subject with wildcards"
+        )
+    for one, other in combinations(config.subjects, 2):
+        if overlap(one, other):
+            return (
+                f"subjects {one!r} and {other!r} overlap, and a message of both would be stored twice: leave "
+                "one of them out, or choose narrower ones"
+            )
+    return ""
 
 
 _OPEN = "subject {!r} ends in '>': it can have one partition only"
@@ -78,6 +126,8 @@ def partitions_problem(config: StreamConfig) -> str:
 
     A creation is judged by it before it is proposed only: release 0.1.0 does not look at the reserved ones.
     """
+    if config.more_subjects is not UNSET:
+        return subjects_problem(config)
     if _is_open(config):
         return _OPEN.format(config.subject)
     for subject in partition_subjects(config)[1:]:
@@ -91,7 +141,9 @@ def partitions_problem(config: StreamConfig) -> str:
 
 
 def partition_subjects(config: StreamConfig) -> list[str]:
-    return [partition_subject(config.subject, index) for index in range(config.partitions)]
+    """All subjects that a stream's partitions listen on; the first is its own."""
+    own = [partition_subject(config.subject, index) for index in range(config.partitions)]
+    return own + list(config.subjects[1:])
 
 
 class Attachments:
@@ -119,9 +171,9 @@ class Attachments:
 
 
 def _patterns(config: StreamConfig) -> list[str]:
-    """The subject of a stream, and one pattern for those of all its other partitions."""
+    """The subjects of a stream, and one pattern for those of all its other partitions."""
     others = config.partitions > 1 and not config.subject.endswith(REST)
-    return [config.subject, f"{config.subject}.*"] if others else [config.subject]
+    return [*config.subjects, f"{config.subject}.*"] if others else [*config.subjects]
 
 
 def _near(config: StreamConfig, other: StreamConfig) -> list[str]:
@@ -139,13 +191,12 @@ def collision(config: StreamConfig, other: StreamConfig) -> str:
     near = _near(config, other)
     if not near:
         return ""
-    for subject in partition_subjects(config)[1:]:
+    first, *others = partition_subjects(config)
+    for subject in (*others, first):
         for existing in near:
-            if overlap(subject, existing):
+            numbered = subject not in config.subjects or existing not in other.subjects
+            if numbered and overlap(subject, existing):
                 return f"subject {subject!r} collides with stream {other.name!r} on {existing!r}"
-    for existing in near:
-        if existing != other.subject and overlap(config.subject, existing):
-            return f"subject {config.subject!r} collides with stream {other.name!r} on {existing!r}"
     return ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from liftlog.core.context import Context
+from liftlog.core.metadata.subjects import attached_to
 from liftlog.messages import EnvelopeAnswer
 from liftlog.options.wishes import LEADER, NONE, Wishes
 from liftlog.types import NO_OFFSET, Message
@@ -50,10 +51,10 @@ def answers_to(
     ctx: Context,
     messages: Sequence[Message],
     wishes: Sequence[Wishes] | None,
-    attached_to: str,
+    patterns: Sequence[str],
     received_ms: int,
 ) -> WantedAnswers:
-    """Who wants which answer. `attached_to`: the partition's subject, and when the messages came, for those
+    """Who wants which answer. `patterns`: the partition's subjects, and when the messages came, for those
     who are told that.
     """
     if wishes is None:
@@ -66,7 +67,7 @@ def answers_to(
     full = [wish.full_ack for wish in wishes]
     by_leader = [wish.policy == LEADER for wish in wishes]
     enveloped = [
-        wish.enveloped(message.subject, attached_to, received_ms)
+        wish.enveloped(message.subject, attached_to(patterns, message.subject), received_ms)
         for message, wish in zip(messages, wishes, strict=True)
     ]
     if ctx.mutants.correlation_of_another:

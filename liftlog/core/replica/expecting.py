@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from liftlog.core.context import Context
-from liftlog.core.metadata.subjects import foreign_to, partition_subject
+from liftlog.core.metadata.subjects import foreign_to, listened_to
 from liftlog.core.replica.holding import NotNow, full, has_room
 from liftlog.core.replica.lasts import LastRecords, subjects_of
 from liftlog.core.replica.state import LogState
@@ -56,9 +56,9 @@ def about_us(log: LogState, wishes: list[Wishes]) -> list[Wishes]:
     config = log.config
     if config is None or not any(wish.compared for wish in wishes):
         return wishes
-    pattern, seen = partition_subject(config.subject, log.id.index), []
+    patterns, seen = listened_to(config, log.id.index), []
     for wish in wishes:
-        problem = foreign_to(pattern, wish.compared) if wish.compared else ""
+        problem = foreign_to(patterns, wish.compared) if wish.compared else ""
         if problem and wish.refusal is None:
             text = f"the subject whose last message is expected is not this partition's: {problem}"
             wish = wish._replace(refusal=Refusal(ERR_HEADER, text))

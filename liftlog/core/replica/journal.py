@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from liftlog.core.replica.consuming import ConsumersLead
 from liftlog.core.replica.entries import encode_removed
+from liftlog.core.replica.forbidding import not_deleted
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.removed import Removed
@@ -139,7 +140,7 @@ class Deletions:
     def _refusal(self, offset: int, data: LogState) -> ErrorReply | None:
         """Why this leader does not take it, or not now."""
         ctx = self._ctx
-        refusal = deciding_refusal(data, self._data, self._log, self._journal)
+        refusal = not_deleted(data.config) or deciding_refusal(data, self._data, self._log, self._journal)
         if refusal is not None:
             return refusal
         if offset < data.log_start:

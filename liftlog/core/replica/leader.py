@@ -12,11 +12,13 @@ from itertools import compress
 from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
+from liftlog.core.replica.forbidding import read_only
 from liftlog.core.replica.holding import NotNow, is_bounded
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
+from liftlog.core.replica.listening import Listening
 from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
@@ -33,10 +35,8 @@ from liftlog.messages import (
     ERR_READ_ONLY,
     ERR_TOO_FEW_INSYNC,
     AckPublishes,
-    Drain,
     Published,
     RefusePublishes,
-    Subscribe,
     Unsubscribe,
 )
 from liftlog.options.reading import read
@@ -49,11 +49,6 @@ REFUSED_TURN_MS = 60_000
 """N5: for so long a leader that NATS refuses goes on trying when all the others were refused as well."""
 RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
-
-
-def read_only(stream: str) -> str:
-    """R19: what a publisher is told."""
-    return f"stream '{stream}' is read-only; to write to it again: liftlog stream alter {stream} --read-write"
 
 
 class Inflight:
@@ -96,7 +91,6 @@ class Leader:
     __slots__ = (
         "began_paused",
         "bus_down_ticks",
-        "confirmed",
         "ctx",
         "draining",
         "ids",
@@ -104,6 +98,7 @@ class Leader:
         "inflight_bytes",
         "lasts",
         "leading",
+        "listening",
         "log",
         "refusal",
         "refusals",
@@ -130,9 +125,9 @@ class Leader:
         self.ids = RememberedIds(log, leading)
         self.repeats = Repeats(log)
         """L7: who is to be told of the first message with his id, which is not committed yet."""
+        self.listening = Listening(self.ctx, log.id, leading.epoch)
         self.subscribed = False
-        self.confirmed = False
-        """NATS has confirmed the subscription (N1)."""
+        """N1: NATS has been asked for all subjects, and has refused none."""
         self.draining = False
         """N1: the stream was paused while this leader had a subscription, which ends."""
         self.began_paused = log.config is not None and bool(log.config.paused)
@@ -174,17 +169,7 @@ class Leader:
         if stream is None:
             return
         self.subscribed = True
-        config = stream.config
-        ctx.effects.append(
-            Subscribe(
-                self.log.id,
-                self.leading.epoch,
-                partition_subject(config.subject, self.log.id.index),
-                config.max_payload_bytes,
-                config.ack_reply,
-                config.name,
-            )
-        )
+        self.listening.ask(stream.config)
         if ctx.mutants.ready_before_confirmed:
             self._tell_ready()
 
@@ -202,6 +187,7 @@ class Leader:
         """
         self.ids.configure()
         if not self.paused:
+            self._listen_anew()
             self.subscribe()
             return
         self.refusal = ""
@@ -211,22 +197,42 @@ class Leader:
             self.draining = True
             self.drain()
 
+    def _listen_anew(self) -> None:
+        """N10: the stream's subjects may be other ones now."""
+        config = self.log.config
+        if config is None or not self.listening.asked_for or self.listening.are_of(config):
+            return
+        self.refusal = ""
+        self.refusals = self.refused_ticks = self.retry_ticks = 0
+        if self.subscribed and not self.draining and not self.ctx.leaving:
+            self.ctx.mark("N10.altered")
+            self.listening.ask(config)
+
+    def _lose(self) -> None:
+        """There is no subscription any more."""
+        self.subscribed = self.draining = False
+        self.listening.forget()
+
     def unsubscribe(self) -> None:
         if self.subscribed:
-            self.subscribed = self.confirmed = self.draining = False
+            self._lose()
             self.ctx.effects.append(Unsubscribe(self.log.id))
 
     def drain(self) -> None:
         """N3: an orderly stop. Take in what NATS has sent already, and no more; what commits is answered."""
         if self.subscribed:
-            self.ctx.effects.append(Drain(self.log.id))
+            self.listening.drain()
 
-    def drained(self) -> None:
-        """Nothing more comes from NATS."""
-        if self.ctx.leaving:
+    def drained(self, number: int) -> None:
+        """Nothing more comes from NATS of this subscription."""
+        if not self.listening.drained(number):
+            return
+        if not self.listening.gone:
+            self._now_ready()
+        elif self.ctx.leaving:
             self.ctx.mark("N3.drained")
             # A pause that ends while we leave must not make us say that we are ready (N1).
-            self.subscribed = self.confirmed = False
+            self.subscribed = False
         elif self.draining:
             self.unsubscribe()
             # The pause may be over already.
@@ -254,28 +260,41 @@ class Leader:
         """The client's connection is gone: publishers have none here."""
 
     def bus_lost(self) -> None:
-        self.subscribed = self.confirmed = self.draining = False
+        self._lose()
         self.retry_ticks = 0
 
-    def on_subscribed(self) -> None:
-        """NATS has confirmed our subscription (N1)."""
-        if self.subscribed and not self.confirmed:
-            self.confirmed = True
+    def on_subscribed(self, number: int) -> None:
+        """NATS has confirmed one of our subscriptions (N1)."""
+        if self.listening.confirmed(number):
+            self._now_ready()
+
+    def _now_ready(self) -> None:
+        """N1: if all are confirmed that there are to be."""
+        if self.listening.whole:
             self.refusal = ""
             self.refusals = self.refused_ticks = self.retry_ticks = 0
             self.ctx.mark("N1.ready")
             self._tell_ready()
 
-    def on_refused(self, reason: str) -> None:
-        """N1: NATS does not let us subscribe, or no longer. We try again, less and less often."""
-        if not self.subscribed:
+    def on_refused(self, number: int, reason: str) -> None:
+        """N1: NATS does not let us subscribe, or no longer. We try again, less and less often. Who may not
+        listen on one of several subjects listens on none (N10).
+        """
+        if self.listening.is_given_up(number):
+            self.drained(number)
+            return
+        if not self.listening.has(number):
             return
         ctx = self.ctx
         if ctx.mutants.refusal_confirms:
-            self.on_subscribed()
+            self.on_subscribed(number)
             return
         ctx.mark("N1.refused")
-        self.subscribed = self.confirmed = self.draining = False
+        self.listening.refused(number)
+        if self.listening.gone:
+            self._lose()
+        else:
+            self.unsubscribe()
         self.refusal = reason
         self.retry_ticks = ctx.ticks_of(min(RETRY_MIN_MS << min(self.refusals, 10), RETRY_MAX_MS))
         self.refusals += 1
@@ -284,9 +303,10 @@ class Leader:
     def _tell_ready(self) -> None:
         """N1: until the group has heard it."""
         ctx, record = self.ctx, self.leading.record
-        if self.draining or self.paused:
+        config = self.log.config
+        if self.draining or self.paused or config is None or not self.listening.are_of(config):
             return
-        confirmed = self.confirmed or (self.subscribed and ctx.mutants.ready_before_confirmed)
+        confirmed = self.listening.whole or (self.subscribed and ctx.mutants.ready_before_confirmed)
         if confirmed and (not record.ready or ctx.node in record.refused):
             if record.paused_at > record.led_since:
                 ctx.want(ReadyAgain(UNSENT, self.log.id, self.leading.epoch, record.paused_at))
@@ -313,7 +333,7 @@ class Leader:
             received_ms = self.ids.stamp(received_ms)
         wishes = None if plain else read(messages, self._name(), log.id.index, remembers)
         if config is not None and config.read_only:
-            self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config.name))
+            self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config))
             ctx.mark("R19.read-only")
             return False
         if len(record.isr) < record.min_insync:
@@ -386,8 +406,8 @@ class Leader:
     ) -> WantedAnswers:
         """Who wants which answer."""
         config = self.log.config if wishes is not None else None
-        subject = "" if config is None else partition_subject(config.subject, self.log.id.index)
-        return answers_to(self.ctx, messages, wishes, subject, received_ms)
+        subjects = () if config is None else listened_to(config, self.log.id.index)
+        return answers_to(self.ctx, messages, wishes, subjects, received_ms)
 
     def _refuse(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes] | None, code: str, text: str

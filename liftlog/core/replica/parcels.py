@@ -16,7 +16,7 @@ from typing import Protocol
 
 from liftlog.codec import MissingCodec, number_of
 from liftlog.core.context import Context
-from liftlog.core.metadata.subjects import foreign_to, partition_subject
+from liftlog.core.metadata.subjects import foreign_to, listened_to
 from liftlog.core.replica.sequencer import compressed
 from liftlog.format import HEADER_BYTES, build_batch, slice_batch
 from liftlog.messages import ERR_PARCEL, ERR_PARCEL_HERE, ERR_TOO_LARGE
@@ -86,7 +86,7 @@ def open_parcel(
         contents = walk(plain, head.records)
         if not decides(("L8.count", contents.end == len(plain))):
             raise BadParcel(f"{len(plain) - contents.end} bytes follow its {head.records} records")
-        _check(decides, partition_subject(config.subject, index), contents, message.subject)
+        _check(decides, listened_to(config, index), contents, message.subject)
         bytes_, number = contents.largest
         if bytes_ > config.max_payload_bytes:
             limit = f"the stream's limit of {config.max_payload_bytes} bytes (headers and payload)"
@@ -113,10 +113,10 @@ def _too_large(parcel: Parcel, batch_max_bytes: int) -> Refusal:
     return Refusal(ERR_PARCEL_HERE, f"{size}, {limit}; send fewer records at once")
 
 
-def _check(decides: Decides, pattern: str, contents: ParcelContents, own: bytes) -> None:
+def _check(decides: Decides, patterns: Sequence[str], contents: ParcelContents, own: bytes) -> None:
     """Raises BadParcel for what a record may not be."""
     for subject, number in contents.subjects.items():
-        problem = "" if subject in (own, b"") else foreign_to(pattern, subject)
+        problem = "" if subject in (own, b"") else foreign_to(patterns, subject)
         if not decides(("L8.subject", not problem)):
             raise BadParcel(f"record {number} has a subject that is not this partition's: {problem}")
     for block, number in contents.headers.items():

@@ -8,6 +8,7 @@ retry.
 
 from __future__ import annotations
 
+from liftlog.core.replica.forbidding import not_purged
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
@@ -55,7 +56,10 @@ class Purges:
 
     def ask(self, client: ClientRef, request: PurgeRequest) -> None:
         log, before = self.log, request.before
-        if before < 0:
+        denied = not_purged(log.config)
+        if denied is not None:
+            self._reply(client, denied)
+        elif before < 0:
             self._fail(client, ERR_INVALID, f"offset {before} is negative", False)
         elif self.ctx.fenced:
             self._fail(client, ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from liftlog.core.replica.entries import RUNS_MAX, encode_removed
+from liftlog.core.replica.forbidding import not_purged, read_only
 from liftlog.core.replica.indexstate import KEPT_MS
-from liftlog.core.replica.leader import read_only
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import JOBS_WAIT, LogState
@@ -60,7 +60,7 @@ def deciding_refusal(
         return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
     config = data.config
     if config is not None and config.read_only:
-        return ErrorReply(ERR_INVALID, read_only(config.name), False)
+        return ErrorReply(ERR_INVALID, read_only(config), False)
     return None
 
 
@@ -151,7 +151,7 @@ class SubjectPurges:
         self, client: ClientRef, request: PurgeSubjectsRequest, data: LogState, removed: Removed
     ) -> None:
         ctx = self._ctx
-        refusal = self.refusal(data)
+        refusal = not_purged(data.config) or self.refusal(data)
         below = request.below
         if refusal is None and not ctx.decides(
             ("R21.uncommitted", below <= data.hw or ctx.mutants.purge_takes_uncommitted)
@@ -234,7 +234,9 @@ class SubjectPurges:
         elif event.error:
             self._end(self._stopped(ERR_FAILED, event.error))
         elif data.config is not None and data.config.read_only:
-            self._end(ErrorReply(ERR_INVALID, read_only(data.config.name), False))
+            self._end(ErrorReply(ERR_INVALID, read_only(data.config), False))
+        elif (denied := not_purged(data.config)) is not None:
+            self._end(denied)
         elif purge.counts:
             purge.counted(event)
             self._ctx.mark("R21.counted")

@@ -42,6 +42,8 @@ REQUIRED_MARKS = (
     "M3.repeat",
     "N1.pause",
     "N1.ready",
+    "N10.altered",
+    "N10.subjects",
     "N2.fenced",
     "N3.step-down",
     "N4.refused",

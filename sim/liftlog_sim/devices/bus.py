@@ -11,7 +11,7 @@ back to them (acks, refusals, no responders) goes through `on_reply`, may be lat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from liftlog.messages import (
@@ -89,8 +89,8 @@ class SimBus:
         self._matches: dict[bytes, list[_Subscription]] = {}
         self._cut: dict[int, int] = {}
         self._denied: dict[int, int] = {}
-        self._held: dict[tuple[PartitionId, int], int] = {}
-        """Until when the server had the subscription of a leader in an epoch."""
+        self._held: dict[tuple[PartitionId, int, str], int] = {}
+        """Until when the server had the subscription of a leader in an epoch to a subject."""
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
         self.on_refusals: OnRefusals = lambda refusal: None
@@ -142,10 +142,12 @@ class SimBus:
         return node in self._cut
 
     def deny(self, node: int) -> None:
-        """The server's permissions no longer let this node subscribe; what it has is taken away. Adds up."""
+        """The server's permissions no longer let this node subscribe, of several subjects of a stream to the
+        last one; what it has of that is taken away. Adds up.
+        """
         self._denied[node] = self._denied.get(node, 0) + 1
         for subscription in list(self._subscriptions.values()):
-            if subscription.connection.node == node:
+            if subscription.connection.node == node and subscription.connection.is_last(subscription):
                 self.remove(subscription)
                 subscription.connection.taken_away(subscription)
 
@@ -160,19 +162,22 @@ class SimBus:
     def is_denied(self, node: int) -> bool:
         return node in self._denied
 
-    def has(self, node: int, partition: PartitionId, epoch: int) -> bool:
-        """Whether the server has this node's subscription now."""
+    def has(self, node: int, partition: PartitionId, epoch: int, subject: str = "") -> bool:
+        """Whether the server has this node's subscription now, to one subject or any."""
         return any(
             entry.connection.node == node
             and (entry.request.partition, entry.request.epoch) == (partition, epoch)
+            and subject in ("", entry.request.subject)
             for entry in self._subscriptions.values()
         )
 
-    def held(self, partition: PartitionId, epoch: int, since_us: int = 0) -> bool:
-        """Whether the server has had the subscription of this partition's leader in this epoch, at
-        `since_us` or later (N1).
+    def held(
+        self, partition: PartitionId, epoch: int, subjects: Iterable[str], since_us: int = 0
+    ) -> bool:
+        """Whether the server has had the subscriptions of this partition's leader in this epoch to all these
+        subjects, at `since_us` or later (N1, N10).
         """
-        return self._held.get((partition, epoch), -1) >= since_us
+        return all(self._held.get((partition, epoch, one), -1) >= since_us for one in subjects)
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -196,14 +201,16 @@ class SimBus:
         subscription.number = self._numbers
         self._subscriptions[subscription.number] = subscription
         self._patterns.subscribe(subscription.request.subject, subscription.number)
-        self._held[subscription.request.partition, subscription.request.epoch] = FOR_EVER_US
+        request = subscription.request
+        self._held[request.partition, request.epoch, request.subject] = FOR_EVER_US
         self._matches.clear()
 
     def remove(self, subscription: _Subscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None:
             self._patterns.unsubscribe(subscription.request.subject, subscription.number)
             self._matches.clear()
-            key = subscription.request.partition, subscription.request.epoch
+            request = subscription.request
+            key = request.partition, request.epoch, request.subject
             if not self.has(subscription.connection.node, *key):
                 self._held[key] = self._kernel.now_us
 
@@ -226,6 +233,7 @@ class BusConnection:
         "_post",
         "_silent",
         "_up",
+        "_written_us",
         "node",
     )
 
@@ -235,13 +243,16 @@ class BusConnection:
         self.node = node
         self._clock = clock
         self._post = post
-        self._mine: dict[PartitionId, _Subscription] = {}
+        self._mine: dict[tuple[PartitionId, int], _Subscription] = {}
+        """By the partition and the number that its leader has given it."""
         self._silent: set[PartitionId] = set()
         """N8: whose publishers are told nothing, wherever they want their acks."""
         self._attached = True
         self._up = False
         self._cut_seen = False
         self._free_at_us = 0
+        self._written_us = 0
+        """When the server reads the last line that is on its way; what is written behind it comes later."""
         kernel.after(bus.options.connect_us, self._connect)
 
     def detach(self) -> None:
@@ -283,26 +294,41 @@ class BusConnection:
     def subscribe(self, request: Subscribe) -> None:
         if not self._attached or not self._up:
             return
-        self.unsubscribe(request.partition)
+        for key, former in list(self._mine.items()):
+            if key[0] == request.partition and (
+                former.request.epoch != request.epoch or key[1] == request.number
+            ):
+                self._end(key)
         if not request.ack_reply:
             self._silent.add(request.partition)
         subscription = _Subscription(self, request)
-        self._mine[request.partition] = subscription
+        self._mine[request.partition, request.number] = subscription
         if not self._broken():
-            self._kernel.after(self._bus.options.subscribe_us, self._at_server, subscription)
+            read_us = max(self._kernel.now_us + self._bus.options.subscribe_us, self._written_us)
+            self._written_us = read_us
+            self._kernel.at(read_us, self._at_server, subscription)
 
     def unsubscribe(self, partition: PartitionId) -> None:
-        subscription = self._mine.pop(partition, None)
-        if subscription is not None:
-            subscription.active = False
-            # The server goes on sending until it has read the UNSUB; `arrive` drops that.
-            self._kernel.after(self._bus.options.latency_us, self._remove_at_server, subscription)
+        for key in [key for key in self._mine if key[0] == partition]:
+            self._end(key)
 
-    def drain(self, partition: PartitionId) -> None:
+    def _end(self, key: tuple[PartitionId, int]) -> None:
+        subscription = self._mine.pop(key)
+        subscription.active = False
+        # The server goes on sending until it has read the UNSUB; `arrive` drops that.
+        self._kernel.after(self._bus.options.latency_us, self._remove_at_server, subscription)
+
+    def drain(self, partition: PartitionId, number: int = 0) -> None:
         """The server stops sending when it has read the UNSUB; its answer comes behind what it had sent."""
-        subscription = self._mine.get(partition)
+        subscription = self._mine.get((partition, number))
         if subscription is not None and not self._broken():
-            self._kernel.after(self._bus.options.latency_us, self._drain_at_server, subscription)
+            self._written_us = max(self._kernel.now_us + self._bus.options.latency_us, self._written_us)
+            self._kernel.at(self._written_us, self._drain_at_server, subscription)
+
+    def is_last(self, subscription: _Subscription) -> bool:
+        """Whether it is the last of its partition's."""
+        partition, number = subscription.request.partition, subscription.request.number
+        return all(key[1] <= number for key in self._mine if key[0] == partition)
 
     def acknowledge(self, acks: AckPublishes) -> None:
         if self._answers(acks):
@@ -329,7 +355,7 @@ class BusConnection:
 
     def _at_server(self, subscription: _Subscription, second: object) -> None:
         if subscription.active and not self._broken():
-            if self._bus.is_denied(self.node):
+            if self._bus.is_denied(self.node) and self.is_last(subscription):
                 self.taken_away(subscription)
                 return
             self._bus.add(subscription)
@@ -337,7 +363,8 @@ class BusConnection:
 
     def _confirmed(self, subscription: _Subscription, second: object) -> None:
         if subscription.active and not self._broken():
-            self._post(Subscribed(subscription.request.partition, subscription.request.epoch))
+            request = subscription.request
+            self._post(Subscribed(request.partition, request.epoch, request.number))
 
     def taken_away(self, subscription: _Subscription) -> None:
         """The server says that it refuses it; that takes its time."""
@@ -348,9 +375,9 @@ class BusConnection:
         if subscription.active and not self._broken():
             request = subscription.request
             subscription.active = False
-            del self._mine[request.partition]
+            del self._mine[request.partition, request.number]
             reason = f'Permissions Violation for Subscription to "{request.subject}"'
-            self._post(SubscriptionRefused(request.partition, request.epoch, reason))
+            self._post(SubscriptionRefused(request.partition, request.epoch, reason, request.number))
 
     def _remove_at_server(self, subscription: _Subscription, second: object) -> None:
         self._bus.remove(subscription)
@@ -368,9 +395,9 @@ class BusConnection:
         if subscription.active and not self._broken():
             subscription.active = False
             request = subscription.request
-            if self._mine.get(request.partition) is subscription:
-                del self._mine[request.partition]
-            self._post(Drained(request.partition, request.epoch))
+            if self._mine.get((request.partition, request.number)) is subscription:
+                del self._mine[request.partition, request.number]
+            self._post(Drained(request.partition, request.epoch, request.number))
 
     def carry(self, subscription: _Subscription, messages: list[Message]) -> None:
         """From the server to the node, behind everything the connection carries already."""

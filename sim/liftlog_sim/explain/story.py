@@ -67,6 +67,7 @@ _EMPHASIS = {
     "OutputsOnce": "stores",
     "ParcelWhole": "stores",
     "HoldsNoMore": "stores",
+    "OnlyItsSubjects": "stores",
     "SubjectAnswersTrue": "client",
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",

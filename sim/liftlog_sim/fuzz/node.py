@@ -371,7 +371,7 @@ class Episode(StillWorld):
         self._jobs.append(job)
 
     def subscribe(self, request: Subscribe) -> None:
-        self._events.append(Subscribed(request.partition, request.epoch))
+        self._events.append(Subscribed(request.partition, request.epoch, request.number))
 
     # -- what must stay small ------------------------------------------------------------------------------
 

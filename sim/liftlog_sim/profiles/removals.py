@@ -7,7 +7,7 @@ import msgspec
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.profiles.settings import base_knobs, small_stream, storing
+from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
 
 def removals(draws: Draws) -> Knobs:
@@ -55,7 +55,8 @@ def removals(draws: Draws) -> Knobs:
     # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
     times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
-    return msgspec.structs.replace(knobs, storage_times=times)
+    knobs = msgspec.structs.replace(knobs, storage_times=times)
+    return on_several(draws.part("several"), knobs)
 
 
 def groups(draws: Draws) -> Knobs:

@@ -12,6 +12,9 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
+SEVERAL_SHARE = 0.3
+"""Share of such worlds of a profile that has them."""
+
 
 def draw_streams(draws: Draws, nodes: int, count: int) -> tuple[StreamConfig, ...]:
     """Streams of the usual shape, now and then with fewer replicas or several partitions."""
@@ -168,6 +171,27 @@ def index_decay_us(seed: int) -> int:
     would hardly be seen. Drawn apart, as above.
     """
     return Draws(seed, "indexes").choice((0, 0, SECOND))
+
+
+def on_several(draws: Draws, knobs: Knobs) -> Knobs:
+    """In some worlds streams listen on several subjects, which are altered all the time, and NATS refuses one
+    of them now and then (N10).
+    """
+    if draws.random() >= SEVERAL_SHARE:
+        return knobs
+    count = draws.choice((1, 2, 3))
+    streams = tuple(
+        msgspec.structs.replace(
+            config, more_subjects=tuple(f"{config.name}.more{number}" for number in range(count))
+        )
+        for config in knobs.streams
+    )
+    return msgspec.structs.replace(
+        knobs,
+        streams=streams,
+        faults=(*knobs.faults, ("deny", 4), ("cut_bus", 2)),
+        alter_interval_us=draws.choice((300, 1000)) * MILLISECOND,
+    )
 
 
 def _network(draws: Draws) -> NetworkOptions:

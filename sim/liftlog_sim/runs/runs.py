@@ -18,6 +18,7 @@ import msgspec
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.metadata.subjects import listened_to
 from liftlog.messages import ConsumersRequest, ElectLeaderRequest
 from liftlog.types import PartitionId
 from liftlog_sim.devices.copies import spans_of
@@ -395,8 +396,10 @@ def unhealed(world: World) -> str:
             return f"{partition} is moved to {list(state.target)}, to be dropped by {list(state.dropping)}"
         if not state.leader or not state.ready:
             return f"partition {partition} has no ready leader (leader {state.leader}, ISR {list(state.isr)})"
-        if not world.bus.has(state.leader, partition, state.epoch):
-            return f"{partition} is ready, but NATS has no subscription of its leader {state.leader}"
+        for subject in listened_to(newest.by_id[partition.stream].config, partition.index):
+            if not world.bus.has(state.leader, partition, state.epoch, subject):
+                missing = f"no subscription of its leader {state.leader} to {subject!r}"
+                return f"{partition} is ready, but NATS has {missing}"
         if sorted(state.isr) != sorted(state.replicas):
             return f"partition {partition} has the ISR {list(state.isr)} of {list(state.replicas)}"
         leader = world.machines[state.leader].node

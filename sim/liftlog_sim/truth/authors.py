@@ -59,6 +59,12 @@ from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.truth.invariants import Violation
 
+OR_UNSET = (
+    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "max_messages_per_subject"),
+    *("more_subjects", "notes", "deny_delete", "deny_purge", "sealed"),
+)
+"""What a configuration has with a true value, or not at all."""
+
 FOR_EVER_US = 1 << 62
 
 
@@ -402,7 +408,7 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
-                for name in ("paused", "dedupe_window_ms", "dedupe_ids_max", "max_messages_per_subject"):
+                for name in OR_UNSET:
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index
             if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):

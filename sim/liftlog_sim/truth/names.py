@@ -72,6 +72,7 @@
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
@@ -152,6 +153,7 @@ STEP_INVARIANTS = (
     "LevelForAll",
     "TimePasses",
     "PausedTakesNothing",
+    "OnlyItsSubjects",
     "HoldsNoMore",
     "ReadOnlyRefused",
     "ElectionSafety",
@@ -171,6 +173,7 @@ RARE_INVARIANTS = (
     *("SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
+    "OnlyItsSubjects",
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""
 COMPACTION_INVARIANTS = (

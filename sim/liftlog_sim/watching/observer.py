@@ -527,7 +527,8 @@ class Observer:
                     truth.isr = truth.eligible = ()  # The stream was deleted: nobody is held to anything.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
-            if not self._pauses.subscribed(state) and state.ready:
+            config = metadata.by_id[partition.stream].config
+            if not self._pauses.subscribed(state, config) and state.ready:
                 self.fail(never_subscribed(state))
             for truth in map(self.truth, logs_of(metadata, partition)):
                 if state.version == truth.version:

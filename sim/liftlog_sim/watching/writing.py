@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
-from liftlog.format import decode_values
-from liftlog.types import Batch, PartitionId
+from liftlog.core.metadata.subjects import foreign_to, listened_to
+from liftlog.core.replica.replica import Replica
+from liftlog.format import decode_records, decode_values
+from liftlog.types import Batch, PartitionId, StreamConfig
 from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
@@ -20,7 +24,8 @@ def may_be_written(
     checks: Checks, machine: Machine, log: PartitionId, batches: Sequence[Batch]
 ) -> None:
     """A leader stores these. Raises Violation if it knows that it must not, or if its partition comes to hold
-    more messages than it may (C6). Consumers go on where nothing is stored or deleted any more.
+    more messages than it may (C6), or they are of another subject (N10). Consumers go on where nothing is
+    stored or deleted any more.
     """
     end = batches[-1].end_offset
     node = machine.node
@@ -37,10 +42,31 @@ def may_be_written(
             held = f"from {replica.log.log_start} to {end}"
             text = f"node {machine.number} leads {log} and stores messages until it holds those {held}"
             raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
+    if not log.is_journal:
+        checks.counts["OnlyItsSubjects"] += config.more_subjects is not UNSET
+        _check_subjects(machine, replica, config, batches)
     if config.read_only and not (log.is_journal and all(map(_of_consumers, batches))):
         raise Violation("ReadOnlyRefused", f"{known} read-only")
     if config.paused and not log.is_journal and not replica.roles.leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
+
+
+def _check_subjects(
+    machine: Machine, replica: Replica, config: StreamConfig, batches: Sequence[Batch]
+) -> None:
+    """N10. What NATS had sent before a subject was given up is stored; after that nothing of it is."""
+    assert replica.roles is not None
+    if config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
+        return
+    patterns = listened_to(config, replica.log.id.index)
+    for batch in batches:
+        for record in decode_records(batch):
+            if foreign_to(patterns, record.subject):
+                raise Violation(
+                    "OnlyItsSubjects",
+                    f"node {machine.number} leads {replica.log.id} and stores a message on "
+                    f"{record.subject.decode()!r}; it knows that its stream listens on {' '.join(patterns)}",
+                )
 
 
 def _of_consumers(batch: Batch) -> bool:
@@ -56,12 +82,15 @@ class Pauses:
         self._known: dict[PartitionId, tuple[int, int]] = {}
         """Of each partition: the command that has paused its stream last, and when it was first seen."""
 
-    def subscribed(self, state: PartitionState) -> bool:
-        """N1: whether NATS has had the subscription of this leader, since the last pause if there was one."""
+    def subscribed(self, state: PartitionState, config: StreamConfig) -> bool:
+        """N1, N10: whether NATS has had the subscriptions of this leader, since the last pause, or the last
+        time that the stream's subjects were altered, if there was one.
+        """
         since_us = 0
         if state.paused_at:
             at, since_us = self._known.get(state.id, (0, 0))
             if at != state.paused_at:
                 since_us = self._kernel.now_us
                 self._known[state.id] = state.paused_at, since_us
-        return self._bus.held(state.id, state.epoch, since_us)
+        subjects = listened_to(config, state.id.index)
+        return self._bus.held(state.id, state.epoch, subjects, since_us)

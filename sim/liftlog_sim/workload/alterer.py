@@ -49,6 +49,9 @@ BESIDE_SHARE = 0.15
 """How often somebody asks for a stream on the subject of a partition instead."""
 LIMIT_SHARE = 0.3
 """How often it is the limit by subject that is altered, of a stream that has one (R22)."""
+SUBJECTS_SHARE = 0.6
+"""How often it is the subjects that are altered, of a stream that has several (N10)."""
+SUBJECTS_KEPT, OVERLAPPING_SHARE = 0.6, 0.1
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -88,6 +91,8 @@ class Alterer:
         elif target.config.keeps_of_subject and draws.part("limit").random() < LIMIT_SHARE:
             keeps = StreamChanges(max_messages_per_subject=draws.part("keeps").choice((0, 1, 2, 3, 8)))
             self._ask(turn.name, stream, draws, keeps)
+        elif target.more_subjects and draws.part("subjects").random() < SUBJECTS_SHARE:
+            self._ask(turn.name, stream, draws, _subjects(target, draws.part("subjects", "chosen")))
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:
@@ -186,6 +191,15 @@ class Alterer:
         request = AlterStreamRequest(stream, OPENS[way])
         node = self._shared.any_node(self._cluster.chances.draws(name))
         self._shared.hub.request(name, node, request, answered, self._cluster.knobs.admin_patience_us)
+
+
+def _subjects(target: Target, draws: Draws) -> StreamChanges:
+    """N10: other ones of those that clients publish to; now and then they overlap, and are refused."""
+    more = target.config.subjects[1:]
+    if draws.random() < OVERLAPPING_SHARE:
+        return StreamChanges(more_subjects=(*more, f"{more[0]}.>", f"{more[0]}.own"))
+    some = tuple(subject for subject in more if draws.random() < SUBJECTS_KEPT)
+    return StreamChanges(more_subjects=some or more[:1])
 
 
 def _changes(draws: Draws) -> StreamChanges:

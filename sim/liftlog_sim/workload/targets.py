@@ -13,7 +13,7 @@ asked about."""
 class Target:
     """One partition as clients know it."""
 
-    __slots__ = ("config", "partition", "pattern", "stream", "subject")
+    __slots__ = ("config", "more_subjects", "partition", "pattern", "stream", "subject")
 
     def __init__(self, config: StreamConfig, partition: PartitionId) -> None:
         self.config = config
@@ -22,6 +22,9 @@ class Target:
         self.pattern = partition_subject(config.subject, partition.index)
         """What the partition listens on; `subject`: what clients publish to, where that is of wildcards."""
         self.subject = self.subject_with(WORDS[0])
+        more = config.subjects[1:] if partition.index == 0 else ()
+        self.more_subjects = [pattern.replace("*", WORDS[0]).encode() for pattern in more]
+        """N10: what else clients publish to, whether the stream listens on it at present or not."""
 
     def subject_with(self, word: str) -> bytes:
         """A literal one, with this word for each wildcard."""

@@ -321,6 +321,8 @@ class Publisher:
         subject = target.subject
         if self._cluster.knobs.ask_subjects_us:
             subject = target.subject_with(draws.part("subject").choice(WORDS))
+        if target.more_subjects:
+            subject = draws.part("among").choice((subject, *target.more_subjects))
         filler = b"." * draws.part("filler").randrange(self._cluster.knobs.value_filler + 1)
         for place in range(count):
             own = draws.part(place)

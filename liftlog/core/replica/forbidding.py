@@ -1,0 +1,33 @@
+"""What a stream lets nobody do, by its configuration (R19): store, delete one message, or purge."""
+
+from __future__ import annotations
+
+from liftlog.messages import ERR_INVALID, ErrorReply
+from liftlog.types import StreamConfig
+
+_FOR_EVER = (
+    "that was switched on for this stream and cannot be taken back; what is to go from it goes with its "
+    "retention, or with the whole stream (stream rm)"
+)
+
+
+def read_only(config: StreamConfig) -> str:
+    """What a publisher is told."""
+    name = config.name
+    if config.sealed is True:
+        return f"stream '{name}' is sealed: it takes nothing any more, for ever; publish to another stream"
+    return f"stream '{name}' is read-only; to write to it again: liftlog stream alter {name} --read-write"
+
+
+def not_deleted(config: StreamConfig | None) -> ErrorReply | None:
+    """Why no single message can be deleted; None if they can."""
+    if config is None or config.deny_delete is not True:
+        return None
+    return ErrorReply(ERR_INVALID, f"stream '{config.name}' has deny_delete: {_FOR_EVER}", False)
+
+
+def not_purged(config: StreamConfig | None) -> ErrorReply | None:
+    """Why it cannot be purged, its front or by subjects; None if it can."""
+    if config is None or config.deny_purge is not True:
+        return None
+    return ErrorReply(ERR_INVALID, f"stream '{config.name}' has deny_purge: {_FOR_EVER}", False)
