@@ -41,6 +41,7 @@
     [jetstream]                      # optional: programs written for NATS JetStream, see docs/jetstream.md
     enabled = true
     domain = "liftlog"
+    leaf = "nats-leaf://10.0.0.9:7422"                   # NATS's leaf node port: without it no consumers
 
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
@@ -150,7 +151,7 @@ KEYS: dict[str, dict[str, type]] = {
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
-    "jetstream": {"enabled": bool, "domain": str},
+    "jetstream": {"enabled": bool, "domain": str, "leaf": str},
     "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -208,6 +209,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     metrics_partitions_max: int = METRICS_PARTITIONS_MAX
     jetstream: bool = False
     jetstream_domain: str = DEFAULT_DOMAIN
+    jetstream_leaf: str = ""
+    """Where the door connects as a leaf node; empty: it serves no consumers."""
 
     @property
     def metrics_open(self) -> bool:
@@ -261,9 +264,11 @@ class ServerConfig(msgspec.Struct, frozen=True):
         if self.metrics_listen:
             lines += ["", "[metrics]", f"listen = {_quote(self.metrics_listen)}"]
             lines += [f"partitions_max = {self.metrics_partitions_max}"]
-        if self.jetstream or self.jetstream_domain != DEFAULT_DOMAIN:
+        if self.jetstream or self.jetstream_domain != DEFAULT_DOMAIN or self.jetstream_leaf:
             lines += ["", "[jetstream]", f"enabled = {str(self.jetstream).lower()}"]
             lines += [f"domain = {_quote(self.jetstream_domain)}"]
+            if self.jetstream_leaf:
+                lines += [f"leaf = {_quote(self.jetstream_leaf)}"]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -440,6 +445,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         metrics_listen=metrics_listen,
         metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
         jetstream=settings.get(("jetstream", "enabled"), False),
+        jetstream_leaf=settings.get(("jetstream", "leaf"), ""),
         jetstream_domain=check_domain(
             settings.get(("jetstream", "domain"), DEFAULT_DOMAIN), f"{source}: [jetstream] domain"
         ),

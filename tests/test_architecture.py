@@ -115,6 +115,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.types",
         "liftlog.version",
         "liftlog.messages",
+        "liftlog.format",
         "liftlog.subjects",
         "liftlog.eventlog",
         "liftlog.config",

@@ -19,6 +19,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="answer them, beside the cluster's nodes",
         description="Nodes do the same with [jetstream] enabled = true; several doors share the work.",
     )
+    serve.add_argument(
+        "--leaf", default="", metavar="URL", help="leaf node port of NATS: without it no consumers are served"
+    )
     check = actions.add_parser("check", help="say what a door would answer on this NATS")
     for parser, work in ((serve, _serve), (check, _check)):
         parser.add_argument("--domain", default=DEFAULT_DOMAIN, metavar="NAME", help="(default liftlog)")
@@ -28,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 async def _serve(args: argparse.Namespace) -> int:
     # Imported here, as below: a usage error must not pay for it.
-    from liftlog.jetstream.beside import serve_door
+    from liftlog.jetstream.beside import DoorPlace, serve_door
 
     check_domain(args.domain, "--domain")
     eventlog.set_up("json" if args.json else "text", 0)
@@ -42,7 +45,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
     # The first connection fails as every command's does: with one line, and exit code 2.
     await (await connect(args)).close()
-    await serve_door(lambda: connect(args), args.domain, over, opened)
+    await serve_door(lambda: connect(args), DoorPlace(args.domain, leaf=args.leaf), over, opened)
     return 0
 
 

@@ -62,6 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument(
         "--jetstream", action="store_true", default=None, help="answer programs written for NATS JetStream"
     )
+    serve.add_argument("--jetstream-leaf", metavar="URL", help="leaf node port of NATS, for its consumers")
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
     serve.add_argument("--log-format", choices=eventlog.FORMATS, help="of the log on standard error")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
@@ -108,6 +109,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
         ("nats", "url"): args.nats,
         ("metrics", "listen"): args.metrics,
         ("jetstream", "enabled"): args.jetstream,
+        ("jetstream", "leaf"): args.jetstream_leaf,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
     sparing = eventlog.set_up(config.log_format, config.node)
@@ -168,7 +170,7 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
     """JetStream's door, which is a client of the cluster with the node's own secret and login."""
     # Imported here: a node without a door needs no client, and starts sooner without one.
     from liftlog.client import Client
-    from liftlog.jetstream.beside import DoorBeside
+    from liftlog.jetstream.beside import DoorBeside, DoorPlace
 
     async def connect() -> Client:
         return await Client.connect(
@@ -178,7 +180,7 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
             login=config.nats_login,
         )
 
-    return DoorBeside(connect, config.jetstream_domain)
+    return DoorBeside(connect, DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf))
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import trio
 
@@ -24,12 +25,20 @@ Connect = Callable[[], Awaitable[Client]]
 Opened = Callable[[bool], None]
 
 
-async def serve_door(connect: Connect, domain: str, over: asyncio.Event, opened: Opened) -> None:
+class DoorPlace(NamedTuple):
+    """Where a door is: see `Door`."""
+
+    domain: str
+    node: int = 0
+    leaf: str = ""
+
+
+async def serve_door(connect: Connect, place: DoorPlace, over: asyncio.Event, opened: Opened) -> None:
     """Answer until `over`; `opened` is told each time whether the bare prefix is served."""
     ends = asyncio.ensure_future(over.wait())
     try:
         while not over.is_set():
-            serving = asyncio.ensure_future(_serve_once(connect, domain, opened))
+            serving = asyncio.ensure_future(_serve_once(connect, place, opened))
             await asyncio.wait([serving, ends], return_when=asyncio.FIRST_COMPLETED)
             serving.cancel()
             try:
@@ -46,10 +55,10 @@ async def serve_door(connect: Connect, domain: str, over: asyncio.Event, opened:
         ends.cancel()
 
 
-async def _serve_once(connect: Connect, domain: str, opened: Opened) -> None:
+async def _serve_once(connect: Connect, place: DoorPlace, opened: Opened) -> None:
     """Until cancelled. Raises LiftlogError if it cannot begin."""
     client = await connect()
-    door = Door(client, domain)
+    door = Door(client, place.domain, node=place.node, leaf=place.leaf)
     try:
         opened(await door.open())
         await asyncio.get_running_loop().create_future()
@@ -61,9 +70,9 @@ async def _serve_once(connect: Connect, domain: str, opened: Opened) -> None:
 class DoorBeside:
     """What a node runs beside itself."""
 
-    def __init__(self, connect: Connect, domain: str) -> None:
+    def __init__(self, connect: Connect, place: DoorPlace) -> None:
         self._connect = connect
-        self._domain = domain
+        self._place = place
 
     async def run(self) -> None:
         """Until cancelled; then the door is closed, and its thread over."""
@@ -72,7 +81,7 @@ class DoorBeside:
 
         def work() -> None:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(serve_door(self._connect, self._domain, over, lambda bare: None))
+                runner.run(serve_door(self._connect, self._place, over, lambda bare: None))
 
         thread = threading.Thread(target=work, name="liftlog-jetstream", daemon=True)
         thread.start()

@@ -10,6 +10,8 @@ from nats.aio.client import Client as NatsConnection
 from liftlog.client.client import Client
 from liftlog.jetstream.answers import JsAnswer
 from liftlog.jetstream.calls import JsCall
+from liftlog.jetstream.knownconsumers import KnownConsumers
+from liftlog.jetstream.leaf import Leaf
 
 
 class Room(Protocol):
@@ -20,10 +22,17 @@ class Room(Protocol):
     domain: str
     calls: int
     errors: int
+    leaf: Leaf
+    """By which messages go to who consumes them."""
+    consumers: KnownConsumers
 
     @property
     def nats(self) -> NatsConnection:
         """To send what is no answer: messages, statuses, advisories."""
+        ...
+
+    async def push_soon(self, stream: str) -> None:
+        """A push consumer of this stream was made, or altered: have its leader's door hear of it."""
         ...
 
     def start(self, work: Awaitable[None], what: str) -> None:

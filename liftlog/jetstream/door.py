@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable
 
 import nats.errors
@@ -19,7 +20,9 @@ from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.config import DEFAULT_DOMAIN
 from liftlog.eventlog import say
-from liftlog.jetstream import account, stored, streams
+from liftlog.jetstream import account, consumers, pulls, stored, streams
+from liftlog.jetstream.acks import on_ack
+from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.answers import JsAnswer, encode_answer, encode_error, kind_of
 from liftlog.jetstream.blocks import publish_block
 from liftlog.jetstream.calls import JsCall, parse_call
@@ -33,6 +36,9 @@ from liftlog.jetstream.errors import (
     JsError,
     error_of,
 )
+from liftlog.jetstream.knownconsumers import KnownConsumers
+from liftlog.jetstream.leaf import NO_LEAF, Leaf
+from liftlog.jetstream.push import Pushes
 from liftlog.jetstream.statuses import NEEDS_API_LEVEL as LEVEL_STATUS
 from liftlog.jetstream.statuses import JsStatus
 from liftlog.types import LiftlogError
@@ -41,6 +47,8 @@ QUEUE = "liftlog-jetstream"
 UNDER_WAY_MAX = 4096
 ANSWERED_WITH_STATUS = ("DIRECT.GET", "CONSUMER.MSG.NEXT")
 """Calls that are answered with messages, not with JSON."""
+LEAF_S = 5.0
+"""So long the door waits for its leaf node connection before it opens."""
 BARE_PREFIX = "$JS.API"
 CLUSTER_HEADER = "Liftlog-Cluster"
 """In answers about the account: whose door it is."""
@@ -54,6 +62,8 @@ PROBE_S = 0.5
 
 HANDLERS: Handlers = {
     **account.HANDLERS,
+    **consumers.HANDLERS,
+    **pulls.HANDLERS,
     **stored.HANDLERS,
     **streams.HANDLERS,
 }
@@ -74,8 +84,14 @@ def status_of(error: JsError) -> JsStatus:
 class Door:
     """Answers JetStream's calls, with one client. `open`, then `close`."""
 
-    def __init__(self, client: Client, domain: str = DEFAULT_DOMAIN) -> None:
+    def __init__(
+        self, client: Client, domain: str = DEFAULT_DOMAIN, *, node: int = 0, leaf: str = ""
+    ) -> None:
+        """`node`: the one in whose process it is; 0: in none. `leaf`: URL of NATS's leaf node port."""
         self.client = client
+        self.leaf = Leaf(leaf, f"liftlog-door-{secrets.token_hex(6)}")
+        self.consumers = KnownConsumers(client)
+        self._pushes = Pushes(self, node)
         self.domain = domain
         self.calls = 0
         self.errors = 0
@@ -104,6 +120,7 @@ class Door:
                 "already: give this cluster's door another one ([jetstream] domain)"
             )
         bare = await self.serves_bare()
+        await self._open_for_consumers()
         for prefix in [self.own_prefix, BARE_PREFIX] if bare else [self.own_prefix]:
             await self._listen(prefix)
         await self.nats.flush()
@@ -149,6 +166,33 @@ class Door:
         except (nats.errors.NoRespondersError, nats.errors.TimeoutError, TimeoutError):
             return NO_ONE
         return (answer.headers or {}).get(CLUSTER_HEADER, "")
+
+    async def _open_for_consumers(self) -> None:
+        """Take acks, and send messages."""
+
+        async def came(message: Msg) -> None:
+            self._keep(self._under_way, asyncio.create_task(self._on_ack(message)))
+
+        await self.nats.subscribe(f"{ACK_PREFIX}.>", queue=QUEUE, cb=came)
+        if not self.leaf.url:
+            text = f"JetStream's door serves no consumers: {NO_LEAF}"
+            say(logging.WARNING, "jetstream", text, consumers=False)
+            return
+        self.start(self.leaf.run(), "the leaf node connection")
+        self.start(self._pushes.run(), "push consumers")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAF_S):
+                await self.leaf.ready.wait()
+
+    async def _on_ack(self, message: Msg) -> None:
+        try:
+            await on_ack(self, message)
+        except Exception as error:
+            say(logging.WARNING, "jetstream", f"{message.subject}: {error}", error=type(error).__name__)
+
+    async def push_soon(self, stream: str) -> None:
+        """Have the leader's door look at a stream's push consumers."""
+        await self._pushes.soon(stream)
 
     async def close(self) -> None:
         """End what is under way. The client stays open."""

@@ -59,6 +59,7 @@ REQUIRED_MARKS = (
     "R4.ack",
     "K1.again",
     "K1.found",
+    "K1.inactive",
     "K1.created",
     "K1.unknown",
     "K2.said-again",

@@ -265,6 +265,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "what was deleted while it was pending takes room for ever"),
     ("lasts_not_said_again", "K2", "consumers",
      "a journal begins anew without what consumers have yet to be given of the last messages of subjects"),
+    ("inactive_from_creation", "K1", "consumers",
+     "a consumer that goes when nobody uses it goes so long after it was made, or its leader began"),
     ("first_filter_only", "K6", "consumers",
      "of a consumer's filters the first alone lets anything through"),
     ("hint_leaves_isr", "R2", "partitions shrinking",

@@ -1,0 +1,251 @@
+"""The same drawn calls on two servers, and what each answered, without times and without names that a server chose.
+
+A plan is a list of steps, drawn from a seed. Steps are carried out one after the other, each is waited for, and nothing
+in them depends on time: what differs then is a difference between the servers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.aio.msg import Msg
+
+from tests.jetstream.user import DEADLINE_S, SECOND, User, status_of
+
+Step = tuple[str, dict[str, Any]]
+SUBJECTS = ("a", "b", "c.d")
+FILTERS = ("a", "b", "c.*", ">")
+
+STREAMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_msgs_per_subject": 1},
+    {"max_msgs_per_subject": 2},
+    {"max_msgs": 4, "discard": "new"},
+    {"allow_direct": True},
+    {"max_msg_size": 8},
+)
+CONSUMERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"filter_subject": "a"},
+    {"filter_subject": "c.*"},
+    {"filter_subjects": ["a", "b"]},
+    {"deliver_policy": "last"},
+    {"deliver_policy": "new"},
+    {"deliver_policy": "by_start_sequence", "opt_start_seq": 2},
+    {"deliver_policy": "last_per_subject", "filter_subject": ">"},
+    {"ack_policy": "none"},
+    {"ack_policy": "all"},
+    {"max_ack_pending": 2},
+    {"max_deliver": 2},
+)
+DROPPED = frozenset(("created", "ts", "cluster", "time", "bytes", "first_ts", "last_ts", "type", "last_active"))
+"""What no two servers say alike: times, who leads, how many bytes a message takes on disk."""
+DEFAULTED = frozenset(("metadata", "num_replicas", "api", "domain", "config"))
+"""Configurations are compared by tests of their own, field by field."""
+
+
+def draw(seed: int, length: int = 25) -> list[Step]:
+    """A plan of so many steps, after the stream and a consumer are made."""
+    rng = random.Random(seed)
+    plan: list[Step] = [
+        ("stream", {"config": rng.choice(STREAMS)}),
+        ("consumer", {"name": "C0", "config": rng.choice(CONSUMERS)}),
+    ]
+    kinds = [name for name, (weight, _) in DRAWS.items() for _ in range(weight)]
+    for _ in range(length):
+        kind = rng.choice(kinds)
+        plan.append((kind, DRAWS[kind][1](rng)))
+    return plan
+
+
+def _publish(rng: random.Random) -> dict[str, Any]:
+    headers = {}
+    if rng.random() < 0.15:
+        headers["Nats-Msg-Id"] = rng.choice("xyz")
+    if rng.random() < 0.1:
+        headers["Nats-Expected-Last-Sequence"] = str(rng.randrange(8))
+    if rng.random() < 0.15:
+        headers["Nats-Expected-Last-Subject-Sequence"] = str(rng.randrange(6))
+    if rng.random() < 0.05:
+        headers["Nats-Expected-Stream"] = "other"
+    if rng.random() < 0.2:
+        headers["Colour"] = "red"
+    return {"to": rng.choice(SUBJECTS), "value": rng.choice(("", "1", "22", "3" * 9)), "headers": headers}
+
+
+def _purge(rng: random.Random) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if rng.random() < 0.5:
+        body["filter"] = rng.choice(FILTERS)
+    how = rng.randrange(3)
+    if how == 1:
+        body["seq"] = rng.randrange(1, 8)
+    if how == 2:
+        body["keep"] = rng.randrange(1, 3)
+    return body
+
+
+def _get(rng: random.Random) -> dict[str, Any]:
+    how = rng.randrange(3)
+    if how == 0:
+        return {"seq": rng.randrange(1, 9)}
+    if how == 1:
+        return {"last_by_subj": rng.choice(FILTERS)}
+    return {"seq": rng.randrange(1, 6), "next_by_subj": rng.choice(FILTERS)}
+
+
+def _name(rng: random.Random) -> dict[str, Any]:
+    return {"name": rng.choice(("C0", "C1"))}
+
+
+DRAWS: dict[str, tuple[int, Callable[[random.Random], dict[str, Any]]]] = {
+    "publish": (10, _publish),
+    "get": (2, _get),
+    "direct": (1, _get),
+    "delete": (2, lambda rng: {"seq": rng.randrange(1, 9)}),
+    "purge": (1, _purge),
+    "info": (2, lambda rng: {"filter": rng.choice(FILTERS)}),
+    "names": (1, lambda rng: {"subject": rng.choice(FILTERS)}),
+    "stream": (1, lambda rng: {"config": rng.choice(STREAMS)}),
+    "consumer": (2, lambda rng: _name(rng) | {"config": rng.choice(CONSUMERS)}),
+    "consumer_info": (2, _name),
+    "consumer_names": (1, lambda rng: {}),
+    "consumer_delete": (1, _name),
+    "pull": (6, lambda rng: _name(rng) | {"batch": rng.randrange(1, 5)}),
+    "ack": (5, lambda rng: {"which": rng.random(), "how": rng.choice(("+ACK", "+ACK", "-NAK", "+TERM"))}),
+}
+
+
+@dataclass
+class Performer:
+    """Carries out a plan for one user, and keeps what came of it."""
+
+    user: User
+    unacked: list[Msg] = field(default_factory=list)
+
+    async def perform(self, plan: list[Step]) -> list[Any]:
+        seen = []
+        for kind, given in plan:
+            act: Callable[..., Awaitable[Any]] = getattr(self, f"_{kind}")
+            seen.append(await act(**given))
+        return seen
+
+    async def final(self) -> list[Any]:
+        """What is there at the end: every message, every consumer."""
+        seen = [await self._info(">")]
+        for seq in range(1, int((seen[0] or {}).get("state", {}).get("last_seq", 0)) + 1):
+            seen.append(await self._get(seq=seq))
+        seen.append(await self._consumer_names())
+        for name in ("C0", "C1"):
+            seen.append(await self._consumer_info(name))
+            seen.append(await self._pull(name, 100))
+        return seen
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            if "error" in value:
+                return [value["error"]["code"], value["error"]["err_code"]]
+            skipped = DROPPED | DEFAULTED
+            return {key: self._plain(one) for key, one in sorted(value.items()) if key not in skipped}
+        if isinstance(value, list):
+            return [self._plain(one) for one in value]
+        return value.replace(self.user.name, "S") if isinstance(value, str) else value
+
+    def _named(self, body: dict[str, Any]) -> dict[str, Any]:
+        named = dict(body)
+        for key in ("filter", "filter_subject", "last_by_subj", "next_by_subj", "subject"):
+            if key in named:
+                named[key] = self.user.subject(named[key])
+        if "filter_subjects" in named:
+            named["filter_subjects"] = [self.user.subject(one) for one in named["filter_subjects"]]
+        return named
+
+    async def _api(self, call: str, body: Any = b"") -> Any:
+        return self._plain(await self.user.api(call, body))
+
+    async def _stream(self, config: dict[str, Any]) -> Any:
+        return self._plain(await self.user.create(**config))
+
+    async def _publish(self, to: str, value: str, headers: dict[str, str]) -> Any:
+        answer = await self.user.nc.request(
+            self.user.subject(to), value.encode(), timeout=DEADLINE_S, headers=headers or None
+        )
+        return self._plain(json.loads(answer.data))
+
+    async def _get(self, **body: Any) -> Any:
+        return await self._api(f"STREAM.MSG.GET.{self.user.name}", self._named(body))
+
+    async def _direct(self, **body: Any) -> Any:
+        if not (await self.user.api(f"STREAM.INFO.{self.user.name}"))["config"].get("allow_direct"):
+            return "nobody"
+        call = f"$JS.API.DIRECT.GET.{self.user.name}"
+        payload = json.dumps(self._named(body)).encode()
+        return self._message(await self.user.nc.request(call, payload, timeout=DEADLINE_S))
+
+    def _message(self, message: Msg) -> Any:
+        headers = {key: one for key, one in (message.headers or {}).items() if key != "Nats-Time-Stamp"}
+        return [message.data.decode(), self._plain(headers)]
+
+    async def _delete(self, seq: int) -> Any:
+        return await self._api(f"STREAM.MSG.DELETE.{self.user.name}", {"seq": seq})
+
+    async def _purge(self, **body: Any) -> Any:
+        return await self._api(f"STREAM.PURGE.{self.user.name}", self._named(body))
+
+    async def _info(self, filter: str) -> Any:
+        body = {"subjects_filter": self.user.subject(filter), "deleted_details": True}
+        return await self._api(f"STREAM.INFO.{self.user.name}", body)
+
+    async def _names(self, subject: str) -> Any:
+        return await self._api("STREAM.NAMES", {"subject": self.user.subject(subject)})
+
+    async def _consumer(self, name: str, config: dict[str, Any]) -> Any:
+        wanted = {"durable_name": name, "ack_wait": 600 * SECOND} | self._named(config)
+        return self._plain(await self.user.make_consumer(name, **wanted))
+
+    async def _consumer_info(self, name: str) -> Any:
+        return await self._api(f"CONSUMER.INFO.{self.user.name}.{name}")
+
+    async def _consumer_names(self) -> Any:
+        return await self._api(f"CONSUMER.NAMES.{self.user.name}")
+
+    async def _consumer_delete(self, name: str) -> Any:
+        self.unacked = [one for one in self.unacked if one.reply.split(".")[3] != name]
+        return await self._api(f"CONSUMER.DELETE.{self.user.name}.{name}")
+
+    async def _pull(self, name: str, batch: int) -> Any:
+        if "name" not in await self.user.api(f"CONSUMER.INFO.{self.user.name}.{name}"):
+            return "nobody"
+        pulled = await self.user.pull({"batch": batch, "no_wait": True}, name, messages=batch)
+        found = []
+        for message in pulled.messages:
+            words = message.reply.split(".")
+            found.append([message.subject.replace(self.user.name, "S"), *self._message(message), words[4:7]])
+            found[-1].append(words[8])
+            self.unacked.append(message)
+        return [found, pulled.status]
+
+    async def _ack(self, which: float, how: str) -> Any:
+        if not self.unacked:
+            return "nothing"
+        message = self.unacked.pop(int(which * len(self.unacked)))
+        answer = await self.user.nc.request(message.reply, how.encode(), timeout=DEADLINE_S)
+        return [how, answer.data.decode(), status_of(answer)]
+
+
+async def differences(plan: list[Step], one: User, other: User) -> list[str]:
+    """What two servers do not do alike: the first step, with both answers; nothing if there is none."""
+    first, second = Performer(one), Performer(other)
+    left, right = await first.perform(plan), await second.perform(plan)
+    steps: list[Any] = [*plan]
+    if left == right:
+        left, right = await first.final(), await second.final()
+        steps = [("at the end", number) for number in range(max(len(left), len(right)))]
+    for step, mine, its in zip(steps, left, right, strict=False):
+        if mine != its:
+            return [f"{step}", f"{one.server.name}: {mine}", f"{other.server.name}: {its}"]
+    return []
