@@ -85,6 +85,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"only messages whose subjects match; up to {FILTERS_MAX} times (default: all)",
     )
     add.add_argument(
+        "--inactive",
+        type=duration_ms,
+        default=0,
+        metavar="TIME",
+        help="remove it when nobody has used it for so long (default: never)",
+    )
+    add.add_argument(
         "--note",
         action="append",
         type=name_and_value,
@@ -143,6 +150,7 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         filters=tuple(args.filter[1:]),
         notes=tuple(args.note),
         timestamp_ms=timestamp_ms,
+        inactive_ms=args.inactive,
     )
 
 

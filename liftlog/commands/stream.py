@@ -167,6 +167,7 @@ LOG_OPTIONS = (
     "messages_max",
     "removal",
     "max_messages_per_subject",
+    "allow_rollup",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -200,6 +201,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
     _add_messages_max(create)
     _add_subject_limit(create)
+    create.add_argument(
+        "--allow-rollup",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
+    )
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -311,6 +319,13 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
     _add_messages_max(alter, "; 0 = any number")
     _add_subject_limit(alter, "; 0 = all of them")
+    alter.add_argument(
+        "--allow-rollup",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal, or no "
+        "longer",
+    )
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")

@@ -142,7 +142,7 @@ def effective(wanted: JsConsumerConfig, name: str, subjects: list[str], replicas
     config = msgspec.structs.replace(wanted, **changes)
     _check(config, replicas)
     _check_way(config, subjects)
-    _check_filters(config, subjects)
+    _check_filters(config)
     _check_start(config)
     text = unhonoured(config)
     if text:
@@ -205,7 +205,7 @@ def _check_way(config: JsConsumerConfig, subjects: list[str]) -> None:
         raise faults.EXPIRES_TOO_SMALL.because()
 
 
-def _check_filters(config: JsConsumerConfig, subjects: list[str]) -> None:
+def _check_filters(config: JsConsumerConfig) -> None:
     if config.filter_subject and config.filter_subjects:
         raise faults.TWO_KINDS_OF_FILTER.because()
     if "" in (config.filter_subjects or []):
@@ -218,8 +218,6 @@ def _check_filters(config: JsConsumerConfig, subjects: list[str]) -> None:
             raise CONSUMER_CREATE.because(f"filter subject: {refused}") from None
         if any(overlap(pattern, other) for other in filters[:number]):
             raise faults.FILTERS_OVERLAP.because()
-        if not any(overlap(pattern, subject) for subject in subjects):
-            raise faults.FILTER_NOT_SUBSET.because()
 
 
 def _check_start(config: JsConsumerConfig) -> None:
@@ -248,8 +246,6 @@ def unhonoured(config: JsConsumerConfig) -> str:
         return "ack_policy flow_control is not supported: use none, all or explicit"
     if config.replay_policy == "original":
         return "replay_policy original is not supported: use instant"
-    if config.rate_limit_bps:
-        return "rate_limit_bps is not supported: leave it out"
     if config.sample_freq.strip("0%"):
         return "sample_freq is not supported: leave it out"
     if config.direct:

@@ -22,9 +22,6 @@ SMALL_HEARTBEAT = Fault(400, 10083, "consumer idle heartbeat needs to be >= 100m
 PULL_RATE_LIMIT = Fault(400, 10086, "consumer in pull mode can not have rate limit set")
 HEARTBEAT_NEEDS_PUSH = Fault(400, 10088, "consumer idle heartbeat requires a push based consumer")
 FLOW_CONTROL_NEEDS_PUSH = Fault(400, 10089, "consumer flow control requires a push based consumer")
-FILTER_NOT_SUBSET = Fault(
-    400, 10093, "consumer filter subject is not a valid subset of the interest subjects"
-)
 INVALID_POLICY = Fault(400, 10094, "{}")
 NAME_TOO_LONG = Fault(400, 10102, "consumer name is too long, maximum allowed is {}")
 BAD_DURABLE_NAME = Fault(400, 10103, "durable name can not contain '.', '*', '>'")

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
+from liftlog.client.reader import Reader
 from liftlog.jetstream import consumerfaults as faults
 from liftlog.jetstream.answers import JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.calls import JsCall
@@ -28,10 +29,12 @@ from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.shown import find_stream
 from liftlog.jetstream.streams import PageRequest
 from liftlog.messages import (
+    DELIVER_NEW,
     ERR_EXISTS,
     ERR_INVALID,
     ERR_NOT_FOUND,
     ERR_OFFSET_RANGE,
+    ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
     CreateConsumerRequest,
@@ -172,16 +175,28 @@ async def _there(room: Room, stream: StreamInfo, name: str) -> KnownConsumer | N
 async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> KnownConsumer:
     """Make it. Who was faster may have made it otherwise: then that is what there is."""
     reader = room.client.reader(stream, 0)
-    wanted = CreateConsumerRequest(reader.partition, config.name, to_core(config, _now_ms()))
+    core = to_core(config, _now_ms())
     try:
-        made = (await reader.ask_leader(wanted, ConsumersReply)).consumers[0]
+        try:
+            made = await _asked_for(reader, config.name, core)
+        except RequestFailed as error:
+            if error.code != ERR_OFFSET_RANGE:
+                raise
+            # Where there is nothing yet JetStream begins with what comes next.
+            core = msgspec.structs.replace(core, deliver=DELIVER_NEW, offset=0)
+            made = await _asked_for(reader, config.name, core)
     except RequestFailed as error:
         if error.code == ERR_EXISTS:
             return await room.consumers.look_up(stream, config.name)
-        if error.code in (ERR_INVALID, ERR_OFFSET_RANGE):
+        if error.code == ERR_INVALID:
             raise CONSUMER_CREATE.because(error) from None
         raise
     return room.consumers.add(stream, reader, made)
+
+
+async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> ConsumerInfo:
+    request = CreateConsumerRequest(reader.partition, name, core)
+    return (await reader.ask_leader(request, ConsumersReply)).consumers[0]
 
 
 async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:

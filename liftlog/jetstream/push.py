@@ -182,10 +182,20 @@ class Pushing:
         except LeafAway:
             await give_back(self._known, found)
             raise
+        await self._slowly(messages)
         self._last = found[-1].sequence, found[-1].record.offset + 1
         self._beat_at = self._clock() + self._beat_s
         if self.config.ack_policy == "none":
             await settle_unasked(self._known, found)
+
+
+    async def _slowly(self, messages: Sequence[LeafMessage]) -> None:
+        """So many bits a second, and no more, if there is a limit; heartbeats go on."""
+        if self.config.rate_limit_bps > 0:
+            until = self._clock() + 8 * sum(map(size_of, messages)) / self.config.rate_limit_bps
+            while (left := until - self._clock()) > 0:
+                await asyncio.sleep(min(left, self._quiet_s() or left))
+                await self._beat()
 
 
 class Pushes:

@@ -25,6 +25,8 @@ BACKOFF_MAX = 16
 """Waits that a consumer names one by one."""
 FILTERS_MAX = 16
 """Patterns of one consumer."""
+INACTIVE_MS_MAX = 31_536_000_000
+"""A year."""
 NOTES_BYTES_MAX = 8192
 """Of all that is noted on a consumer, names and values."""
 RUNS_MAX = 2000
@@ -96,6 +98,10 @@ class ConsumerConfig(
     """What its owner keeps here, as (name, value); liftlog makes nothing of it. 8 KiB in all."""
     timestamp_ms: Number = 0
     """Since 1970."""
+    inactive_ms: Annotated[int, Meta(ge=0, le=INACTIVE_MS_MAX)] = 0
+    """It goes when nobody has pulled, settled or asked about it for so long, as its leader sees it; a new
+    leader begins to count anew. 0 = it stays.
+    """
 
     @property
     def patterns(self) -> tuple[str, ...]:

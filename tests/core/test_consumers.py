@@ -25,6 +25,7 @@ from liftlog.core.consumers.entries import (
     encode_entry,
 )
 from liftlog.core.consumers.flight import HEAP_MIN, Flight
+from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
 from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
 from liftlog.core.diskreads import FOLDS_MAX
@@ -75,7 +76,16 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
     st.builds(
-        SaidAgain, NUMBERS, st.sampled_from("abc"), st.just(NO_LOSS), st.just(31), LINES, COUNTED, OFFSETS
+        SaidAgain,
+        NUMBERS,
+        st.sampled_from("abc"),
+        st.just(NO_LOSS),
+        st.just(31),
+        LINES,
+        COUNTED,
+        RUNS,
+        OFFSETS,
+        OFFSETS,
     ),
 )
 
@@ -546,6 +556,45 @@ def test_a_consumer_begins_with_the_first_message_of_a_time() -> None:
         assert info(world, partition, f"c{number}").position == first
 
 
+def test_k1_a_consumer_that_nobody_uses_goes() -> None:
+    world, partition = ready()
+    number = made(world, partition, ConsumerConfig(inactive_ms=2000))
+    made(world, partition, NO_LOSS, "stays")
+    for _ in range(3):
+        world.run(1.5)
+        assert isinstance(settle(world, partition, number, "progress", 0), SettledReply)
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, 10, wait_ms=3000))
+    assert world.run_until(lambda: waits in world.replies)
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, 10, wait_ms=3500))
+    world.run(3.6)
+    assert world.replies[waits].runs == [], "it was there as long as somebody waited"
+    changed_leader(world, partition)
+    assert world.run_until(lambda: bool(world.leader(partition)))
+    world.run(1)
+    assert info(world, partition).number == number, "a new leader counts anew"
+    world.run(4)
+    names = [one.name for one in asks(world, partition, ConsumersRequest(partition)).consumers]
+    assert names == ["stays"]
+    assert pull(world, partition, number).code == "not-found"
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), max_size=30))
+def test_k1_idle_consumers_are_those_not_heard_of_for_so_long(steps: list[tuple[int, int]]) -> None:
+    consumers, now, last = Consumers(), [0], {number: 0 for number in range(1, 4)}
+    for number in range(1, 4):
+        entry = Created(f"c{number}", ConsumerConfig(inactive_ms=number * 3), 0, [])
+        consumers.take(number - 1, encode_entry(entry))
+    idle = IdleConsumers(lambda wait_ms: now[0] + wait_ms)
+    assert list(idle.over(consumers, 0)) == []
+    for number, passes in steps:
+        now[0] += passes
+        over = [one.number for one in idle.over(consumers, now[0])]
+        assert over == [each for each, at in last.items() if at + each * 3 <= now[0]]
+        if number in last:
+            idle.heard(consumers.by_number[number])
+            last[number] = now[0]
+
+
 def test_a_filter_that_is_no_pattern_is_refused() -> None:
     world, partition = ready()
     request = CreateConsumerRequest(partition, "c", ConsumerConfig(filter="a..b"))
@@ -913,4 +962,4 @@ def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None
 
 def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
     data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
-    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)])

@@ -126,7 +126,6 @@ def refused(**fields: object) -> int:
         (10086, {"rate_limit_bps": 5}),
         (10088, {"idle_heartbeat": 10**9}),
         (10089, {"flow_control": True}),
-        (10093, {"filter_subject": "bills.>"}),
         (10094, {"deliver_policy": "by_start_sequence"}),
         (10094, {"opt_start_seq": 5}),
         (10094, {"deliver_policy": "last_per_subject"}),

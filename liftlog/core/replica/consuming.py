@@ -27,6 +27,7 @@ from liftlog.core.consumers.entries import (
     encode_entry,
 )
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
+from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs
 from liftlog.core.replica.consumermaking import ConsumerMaking
@@ -95,6 +96,7 @@ class ConsumersLead:
         "_ctx",
         "_data",
         "_entries",
+        "_idle",
         "_leading",
         "_log",
         "_making",
@@ -119,6 +121,7 @@ class ConsumersLead:
         """What this step has written so far."""
         self._answers = PromisedAnswers()
         self._agenda = Agenda()
+        self._idle = IdleConsumers(self._after)
         self._making = ConsumerMaking(log, data, removed, self)
         self._serves_from: int | None = None
         """K5: served is when the journal is folded up to there; None: that is not known yet."""
@@ -272,6 +275,8 @@ class ConsumersLead:
             self.reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
         # In which order they are known depends on where this copy's journal begins.
+        if name:
+            self._idle.heard(consumers.by_name[name])
         found = [consumers.by_name[name]] if name else [one for _, one in sorted(consumers.by_number.items())]
         told = [self._info(one) for one in found]
         self.reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
@@ -292,6 +297,7 @@ class ConsumersLead:
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
+        self._heard(flight)
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
             self.reply(client, ErrorReply(ERR_INVALID, text, False))
@@ -331,6 +337,11 @@ class ConsumersLead:
         self._agenda.wrote(flight)
         return end
 
+    def _heard(self, flight: Flight) -> None:
+        """Somebody asks for this consumer."""
+        if not self._ctx.mutants.inactive_from_creation:
+            self._idle.heard(flight.consumer)
+
     def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
         """Not acked, or in work: from when on these are due again."""
         lapse = self._lapse(flight.consumer)
@@ -362,6 +373,7 @@ class ConsumersLead:
         if flight is None:
             self._unknown_number(client, request.consumer)
             return
+        self._heard(flight)
         if self._agenda.pulls() >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
@@ -573,6 +585,13 @@ class ConsumersLead:
             for number, consumer in self._removed.consumers.by_number.items():
                 if consumer.pending:
                     self._flight(number)
+        for consumer in self._idle.over(self._removed.consumers, self._ctx.ticks):
+            pulled = self._agenda.flights.get(consumer.number)
+            if pulled is not None and pulled.pulls:
+                self._idle.heard(consumer)
+            elif consumer.number not in self._making.dropping:
+                self._ctx.mark("K1.inactive")
+                self._making.drop(consumer.number)
         for flight in self._agenda.due(self._ctx.ticks):
             if flight.consumer.number not in self._making.dropping:
                 self._take_lapsed(flight)

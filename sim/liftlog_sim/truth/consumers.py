@@ -61,7 +61,8 @@ class TrueConsumer:
 
     __slots__ = (
         *("created", "deleted", "done", "handed", "number", "pending"),
-        *("lasts", "numbered", "position", "said", "sequence", "since", "standing", "told", "unrecorded"),
+        *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
+        "unrecorded",
     )
 
     def __init__(self, number: int, created: Created) -> None:
@@ -87,6 +88,8 @@ class TrueConsumer:
         """What was given without a record, by the same."""
         self.said: set[int] = set()
         """Of which a client has said that it is done."""
+        self.served_us = -(1 << 60)
+        """When the ack was asked for that was answered last."""
         self.standing: Standing = self.stands()
 
     def stands(self) -> Standing:
@@ -121,6 +124,7 @@ class ConsumerTruth:
         "_log_start",
         "_recorded",
         "_stood",
+        "_to_go",
         "consumers",
     )
 
@@ -138,6 +142,8 @@ class ConsumerTruth:
         self._recorded: dict[int, Delivered] = {}
         """By where its entry ends."""
         self._judged: dict[tuple[int, int], int] = {}
+        self._to_go: set[str] = set()
+        """Names of those that some client has asked to delete."""
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -376,6 +382,28 @@ class ConsumerTruth:
     def _deleted_in(self, consumer: TrueConsumer) -> int:
         """The epoch that did so. A leader of an earlier one may not know."""
         return epoch_at(self._journal.history, consumer.deleted - 1)
+
+    def served(self, number: int, asked_us: int) -> None:
+        """A leader has said that messages are done, to who asked for that at this time."""
+        consumer = self._of(number)
+        consumer.served_us = max(consumer.served_us, asked_us)
+
+    def to_go(self, name: str) -> None:
+        """A client is about to ask that it be deleted."""
+        self._to_go.add(name)
+
+    def no_more(self, number: int, now_us: int) -> None:
+        """A leader says that it is deleted. OfThisIncarnation: somebody has wanted that, or nobody has used
+        it for half as long as it is to stay without: clocks differ.
+        """
+        consumer = self.known().get(number)
+        if consumer is None or not consumer.deleted or consumer.created.name in self._to_go:
+            return  # Who leads no more may not know it.
+        self._checks("OfThisIncarnation")
+        stays_us = consumer.created.config.inactive_ms * 1000
+        if not stays_us or now_us - consumer.served_us < stays_us // 2:
+            text = f"is said to be deleted at {now_us} us, and was used at {consumer.served_us}"
+            raise self._violation("OfThisIncarnation", consumer, f"it {text}; nobody has wanted that")
 
     def there(self, name: str) -> list[int]:
         """The numbers of this name that are committed and not deleted."""

@@ -51,6 +51,7 @@ CONFIGS = {
     "some-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=8, deliver=DELIVER_FROM, offset=7),
     "last-0": ConsumerConfig(ack_wait_ms=2000, deliver=DELIVER_LASTS),
     "last-1": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, deliver=DELIVER_LASTS),
+    "idle-0": ConsumerConfig(ack_wait_ms=2000, inactive_ms=5000),
     "late-0": ConsumerConfig(deliver=DELIVER_TIME, timestamp_ms=WALL_START_MS + 15_000),
 }
 """What the consumer of each name is created with; those called so have filters beside."""
@@ -119,7 +120,7 @@ class ConsumingClient:
             self._pull(target, former, turn.name, turn.draws, MORE_MAX)
         elif not number or chance < 0.03:
             self._create(target, name, turn)
-        elif chance < 0.04:
+        elif chance < 0.04 and not CONFIGS[name].inactive_ms:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)
@@ -170,6 +171,7 @@ class ConsumingClient:
     def _delete(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)
         there = truth.there(name)
+        truth.to_go(name)
 
         def answered(reply: object) -> None:
             if isinstance(reply, DoneReply):
@@ -200,6 +202,7 @@ class ConsumingClient:
                     asked = target, number, f"{name}/more", more.part("pull"), had + 1
                     self.kernel.after(more.randrange(MORE_US), self._pull_more, asked)
             elif isinstance(reply, ErrorReply) and reply.code == ERR_NOT_FOUND:
+                truth.no_more(number, self.kernel.now_us)
                 self._is_no_more(target, number, draws.part("no more"))
 
         wait_ms = draws.choice((0, 200, 1000))
@@ -232,10 +235,13 @@ class ConsumingClient:
             told = Settling(self, f"{name}/settles/{place}", target, request, own)
             self._cluster.kernel.after(after_us, told.send)
 
-    def settled(self, target: Target, request: SettleRequest, reply: SettledReply) -> None:
-        """A leader says that it is done. AckStays."""
+    def settled(
+        self, target: Target, request: SettleRequest, reply: SettledReply, asked_us: int
+    ) -> None:
+        """A leader says that it is done, as somebody asked for at that time. AckStays."""
         if request.how not in (ACK, TERM):
             return
+        self._account.consumers(target.partition).served(request.consumer, asked_us)
         self._account.count("messages settled")
         unknown = set(offsets_of(reply.unknown))
         known = [offset for offset in offsets_of(request.runs) if offset not in unknown]
@@ -245,7 +251,7 @@ class ConsumingClient:
 class Settling:
     """What became of messages, said until somebody answers, and now and then once more."""
 
-    __slots__ = ("_client", "_draws", "_left", "_name", "_request", "_target")
+    __slots__ = ("_asked_us", "_client", "_draws", "_left", "_name", "_request", "_target")
 
     def __init__(
         self, client: ConsumingClient, name: str, target: Target, request: SettleRequest, draws: Draws
@@ -256,6 +262,7 @@ class Settling:
         self._request = request
         self._draws = draws
         self._left = REPEATS
+        self._asked_us = 0
 
     def send(self, first: object, second: object) -> None:
         if self._client.stopping or not self._left:
@@ -263,12 +270,13 @@ class Settling:
         self._left -= 1
         draws = self._draws.part("send", self._left)
         name = f"{self._name}/{self._left}"
+        self._asked_us = self._client.kernel.now_us
         self._client.ask(name, self._target, self._request, draws, self._answered)
 
     def _answered(self, reply: object) -> None:
         draws = self._draws.part("again", self._left)
         if isinstance(reply, SettledReply):
-            self._client.settled(self._target, self._request, reply)
+            self._client.settled(self._target, self._request, reply, self._asked_us)
             if draws.random() >= AGAIN_SHARE:
                 return
         self._client.kernel.after(draws.randrange(SOON_US), self.send)
