@@ -192,7 +192,10 @@ class Performer:
             skipped = DROPPED | DEFAULTED
             if value.get("messages") == 0:
                 # nats-server says that sequence 0 of an empty stream is deleted.
-                skipped |= {"deleted", "num_deleted"} | ({"first_seq"} if value.get("last_seq") == 0 else set())
+                skipped |= {"deleted", "num_deleted"}
+            if value.get("last_seq") == 0:
+                # A purge of a stream that never had a message moves its first sequence to 1.
+                skipped |= {"first_seq"}
             if "consumer_seq" in value:
                 # What lies below a floor without a message, deleted or filtered out, is told differently.
                 skipped |= {"stream_seq"}
@@ -303,7 +306,8 @@ class Performer:
             return "nothing"
         message = self.unacked.pop(int(which * len(self.unacked)))
         if self.consumers[message.reply.split(".")[3]].get("ack_policy") == "all" and how == "+TERM":
-            how = "+ACK"  # with nats-server a termination counts for all messages before, with liftlog for one
+            # With nats-server it counts for all messages before, with liftlog for one.
+            how = "+ACK"
         answer = await self.user.nc.request(message.reply, how.encode(), timeout=DEADLINE_S)
         return [how, answer.data.decode(), status_of(answer)]
 
