@@ -488,6 +488,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
     """N10: on what else the only partition listens, beside `subject`. Unset, and never empty: on nothing."""
+    allow_rollup: bool | UnsetType = UNSET
+    """R23: a message may say that those before it go. Unset, and never False, if it may not."""
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
     deny_delete: bool | UnsetType = UNSET
@@ -526,6 +528,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def keeps_of_subject(self) -> int:
         """R22: how many messages of a subject stay in a partition; 0 = all of them."""
         return 0 if self.max_messages_per_subject is UNSET else self.max_messages_per_subject
+
+    @property
+    def rolls_up(self) -> bool:
+        """R23: whether a message may say that those before it go."""
+        return self.allow_rollup is True
 
     @property
     def log_options(self) -> LogOptions:

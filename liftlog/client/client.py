@@ -41,7 +41,14 @@ from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
 from liftlog.client.processing import RunsProcessors
 from liftlog.client.producing import NumberedPublisher
-from liftlog.client.publisher import Publisher, PublishResult, expecting, expecting_last, identified
+from liftlog.client.publisher import (
+    Publisher,
+    PublishResult,
+    expecting,
+    expecting_last,
+    identified,
+    rolling_up,
+)
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.client.reading import BUFFER_BYTES, Gap, StreamReading
 from liftlog.client.registry import MAX_AGE_MS, AckRegistry, AckView, differences
@@ -379,6 +386,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         expected_offset: int | None = None,
         expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
+        rollup: str | None = None,
     ) -> PublishResult:
         """Publish one message and wait for what becomes of it; look at the result's `outcome`. `ack`: as of
         `publisher`. `expected_offset`: store it there, or not at all; who is refused is told `next_offset`.
@@ -386,9 +394,11 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         told `last_offset`.
         `message_id`: store it once, however often it is sent; the result of a repetition has the first one's
         offset and `duplicate`.
+        `rollup`: once it is committed older messages go, for "sub" those of its subject, for "all" those of
+        the partition, of a stream that allows it; see `docs/deleting.md`.
         """
         expected = {**expecting(expected_offset), **expecting_last(expected_last_subject_offset)}
-        headers = {**expected, **identified(message_id)}
+        headers = {**expected, **identified(message_id), **rolling_up(rollup)}
         return await self._send((subject, value, headers), timeout_ms, ack)
 
     async def _send(self, what: tuple[str, bytes, dict[str, str]], time_ms: int, ack: str) -> PublishResult:

@@ -420,6 +420,7 @@ class TrioClient:
         expected_offset: int | None = None,
         expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
+        rollup: str | None = None,
     ) -> PublishResult:
         return await self.call(
             lambda client: client.publish(
@@ -430,6 +431,7 @@ class TrioClient:
                 expected_offset=expected_offset,
                 expected_last_subject_offset=expected_last_subject_offset,
                 message_id=message_id,
+                rollup=rollup,
             )
         )
 

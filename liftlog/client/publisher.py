@@ -44,6 +44,8 @@ POLICY_HEADER = "Liftlog-Ack-Policy"
 EXPECTED_HEADER = "Liftlog-Expected-Offset"
 EXPECTED_LAST_HEADER = "Liftlog-Expected-Last-Subject-Offset"
 ID_HEADER = "Nats-Msg-Id"
+ROLLUP_HEADER = "Nats-Rollup"
+ROLLUPS = ("sub", "all")
 
 
 _subject_problem = functools.lru_cache(maxsize=4096)(publish_problem)
@@ -314,6 +316,18 @@ def identified(message_id: str | None) -> dict[str, str]:
             f"of 1 to {ID_BYTES_MAX} bytes"
         )
     return {ID_HEADER: message_id}
+
+
+def rolling_up(rollup: str | None) -> dict[str, str]:
+    """The header of a message that rolls up those before it (R23). Raises LiftlogError."""
+    if rollup is None:
+        return {}
+    if rollup not in ROLLUPS:
+        raise LiftlogError(
+            f"rollup {rollup[:64]!r}: 'sub' deletes the older messages of the subject, 'all' those of the "
+            "partition"
+        )
+    return {ROLLUP_HEADER: rollup}
 
 
 def result_of(tag: int, message: Msg) -> PublishResult:

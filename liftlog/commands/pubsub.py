@@ -34,10 +34,12 @@ from liftlog.client.publisher import (
     NOBODY,
     OK,
     POLICIES,
+    ROLLUPS,
     SENT,
     expecting,
     expecting_last,
     identified,
+    rolling_up,
 )
 from liftlog.client.streams import key_headers
 from liftlog.commands.asking import look_at
@@ -102,6 +104,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--message-id",
         metavar="ID",
         help="of the only message: store it once, however often it is sent, while the stream remembers ids",
+    )
+    publish.add_argument(
+        "--rollup",
+        choices=ROLLUPS,
+        help="of the only message: delete older ones, of its subject (sub) or of the partition (all), of a "
+        "stream with --allow-rollup",
     )
     publish.add_argument(
         "--producer",
@@ -172,6 +180,8 @@ async def _publish(args: argparse.Namespace) -> int:
         raise LiftlogError("--stdin: standard input is closed; leave it out, or give a file with < FILE")
     if args.message_id is not None and (args.stdin or len(args.messages) > 1):
         raise LiftlogError("--message-id is the id of one message; publish each with its own")
+    if args.rollup is not None and (args.stdin or args.batch or len(args.messages) > 1):
+        raise LiftlogError("--rollup is of one message; publish the others on their own")
     several = args.stdin or len(args.messages) > (args.batch or 1)
     if args.expect_last_of_subject is not None and several:
         raise LiftlogError("--expect-last-of-subject is of one message or batch; publish each with its own")
@@ -204,7 +214,7 @@ async def _publish(args: argparse.Namespace) -> int:
                         records = _records_of(args, some)
                         await publisher.send_batch(tag, args.subject, records, expected)
                     else:
-                        options = {**expected, **identified(args.message_id)}
+                        options = {**expected, **identified(args.message_id), **rolling_up(args.rollup)}
                         wanted = {**(headers or {}), **options} or None
                         await publisher.send(tag, args.subject, some[0], wanted)
                     tag += len(some)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID, Fault
+from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 from liftlog.version import VERSION
@@ -24,6 +24,7 @@ NS_PER_MS = 1_000_000
 SHORTEST_NS = 100 * NS_PER_MS
 """No shorter age, and no shorter window, means anything."""
 REPLICAS_MAX = 5
+DESCRIPTION_MAX = 4 * 1024
 SEGMENTS_OF_AGE = 8
 """Into so many segments, by time, what a stream keeps falls at least: whole ones go when they are too old."""
 PAYLOAD_BYTES = 1024 * 1024
@@ -113,9 +114,25 @@ class StreamConfigAnswer(msgspec.Struct):
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
     no_ack: bool = False
+    description: str | UnsetType = UNSET
     metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
 
 
+NOTE_PREFIX = "js."
+NOTE_CREATED = "js.created"
+"""In ms since 1970."""
+NOTE_DESCRIPTION = "js.description"
+NOTE_METADATA = "js.metadata"
+"""JSON."""
+NOTE_DISCARD = "js.discard"
+NOTE_INDIRECT = "js.no_direct"
+NOTE_CONSUMERS = "js.max_consumers"
+NOTE_TTL = "js.allow_msg_ttl"
+"""Asked for by every key-value bucket. A message that has a TTL is refused all the same (10166)."""
+NOTE_INACTIVE = "js.inactive_threshold"
+NOTE_PENDING = "js.max_ack_pending"
+
+ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
 NOT_THERE: dict[str, str] = {
     "mirror": "mirrors are not supported: liftlog's streams keep what is published to them",
     "sources": "sources are not supported: liftlog's streams keep what is published to them",
@@ -125,20 +142,13 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
-    "sealed": "sealed is not supported yet",
-    "deny_delete": "deny_delete is not supported yet",
-    "deny_purge": "deny_purge is not supported yet",
-    "allow_rollup_hdrs": "allow_rollup_hdrs is not supported yet",
-    "allow_msg_ttl": "allow_msg_ttl is not supported yet",
     "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_atomic": "allow_atomic is not supported yet",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
-    "description": "description is not supported yet",
-    "metadata": "metadata is not supported yet",
-    "consumer_limits": "consumer_limits is not supported",
+    "consumer_limits": "consumer_limits is not supported yet",
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
 from here: this is the place to switch it on."""
@@ -154,14 +164,14 @@ def name_problem(name: str) -> str:
 def config_problem(config: JsStreamConfig) -> str:
     """Why there cannot be such a stream, or not here; empty if there can."""
     for field, sentence in NOT_THERE.items():
-        if getattr(config, field):
+        if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
     if config.retention != "limits":
         return f"retention {config.retention!r} is not supported yet: use 'limits'"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.max_consumers > 0:
-        return "max_consumers is not supported: any number may be made"
+        return "max_consumers is not supported yet: any number may be made"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
     if config.discard == "new" and config.max_bytes > 0:
@@ -173,6 +183,10 @@ def config_problem(config: JsStreamConfig) -> str:
         )
     if config.num_replicas > REPLICAS_MAX:
         return f"maximum replicas is {REPLICAS_MAX}"
+    if len(config.description or "") > DESCRIPTION_MAX:
+        return f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}"
+    if config.deny_purge and config.allow_rollup_hdrs:
+        return "roll-ups require the purge permission"
     return times_problem(config)
 
 
@@ -191,11 +205,11 @@ def times_problem(config: JsStreamConfig) -> str:
     return ""
 
 
-def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> StreamConfig:
-    """What liftlog is to create. Raises JsError with the first field that it cannot honour."""
+def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfig:
+    """What liftlog is to create, at this time. Raises JsError with the first field that it cannot honour."""
     problem = config_problem(config)
     if problem:
-        raise fault.because(problem)
+        raise STREAM_INVALID.because(problem)
     if config.num_replicas < 0:
         raise NEGATIVE_REPLICAS.because()
     subjects = config.subjects or [config.name]
@@ -218,35 +232,104 @@ def to_stream_config(config: JsStreamConfig, fault: Fault = STREAM_INVALID) -> S
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
+        deny_delete=config.deny_delete or config.sealed or UNSET,
+        deny_purge=config.deny_purge or config.sealed or UNSET,
+        sealed=config.sealed or UNSET,
+        allow_rollup=config.allow_rollup_hdrs or UNSET,
+        notes=notes_of(config, created_ms) or UNSET,
     )
+
+
+def notes_of(config: JsStreamConfig, created_ms: int) -> tuple[tuple[str, str], ...]:
+    """What JetStream knows of a stream, and liftlog has no word for."""
+    limits = config.consumer_limits
+    notes = {
+        NOTE_CREATED: created_ms,
+        NOTE_DESCRIPTION: config.description,
+        NOTE_DISCARD: "new" if config.discard == "new" else "",
+        NOTE_INDIRECT: "" if config.allow_direct else "1",
+        NOTE_TTL: "1" if config.allow_msg_ttl else "",
+        NOTE_CONSUMERS: config.max_consumers if config.max_consumers > 0 else "",
+        NOTE_INACTIVE: limits.inactive_threshold if limits is not None else "",
+        NOTE_PENDING: limits.max_ack_pending if limits is not None else "",
+    }
+    metadata = {name: value for name, value in (config.metadata or {}).items() if name[:6] != "_nats."}
+    if metadata:
+        notes[NOTE_METADATA] = msgspec.json.encode(metadata, order="deterministic").decode()
+    return tuple((name, str(value)) for name, value in notes.items() if value)
+
+
+def read_notes(config: StreamConfig) -> dict[str, str]:
+    """The notes of a stream, by name."""
+    return {} if config.notes is UNSET else dict(config.notes)
+
+
+def created_ms(config: StreamConfig) -> int:
+    """When the door created a stream; 0 if somebody else did."""
+    return int(read_notes(config).get(NOTE_CREATED, "0"))
+
+
+def allows_direct(config: StreamConfig) -> bool:
+    """Whether messages may be got directly."""
+    return NOTE_INDIRECT not in read_notes(config)
+
+
+def max_consumers(config: StreamConfig) -> int:
+    """How many consumers a stream may have; -1: any number."""
+    return int(read_notes(config).get(NOTE_CONSUMERS, "-1"))
+
+
+def consumer_limits(config: StreamConfig) -> ConsumerLimits:
+    """What consumers may ask for."""
+    notes = read_notes(config)
+    return ConsumerLimits(int(notes.get(NOTE_INACTIVE, "0")), int(notes.get(NOTE_PENDING, "0")))
 
 
 def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     """A stream of liftlog's, as JetStream tells it."""
     most = config.holds_most or config.retention_messages
+    notes = read_notes(config)
+    limits = msgspec.structs.asdict(consumer_limits(config))
+    metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
     return StreamConfigAnswer(
         name=config.name,
         subjects=list(config.subjects),
         retention="limits",
-        max_consumers=-1,
+        max_consumers=max_consumers(config),
         max_msgs=most or -1,
         max_bytes=config.retention_bytes or -1,
         max_age=config.retention_ms * NS_PER_MS,
         max_msgs_per_subject=config.keeps_of_subject or -1,
         max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
-        discard="new" if config.holds_most else "old",
+        discard="new" if config.holds_most or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
         duplicate_window=config.remembers_ms * NS_PER_MS,
         compression="none" if config.codec == "none" else "s2",
-        allow_direct=True,
+        allow_direct=allows_direct(config),
         mirror_direct=False,
-        sealed=config.read_only,
-        deny_delete=False,
-        deny_purge=False,
-        allow_rollup_hdrs=False,
+        sealed=config.sealed is True,
+        deny_delete=config.deny_delete is True,
+        deny_purge=config.deny_purge is True,
+        allow_rollup_hdrs=config.rolls_up,
+        allow_msg_ttl=NOTE_TTL in notes,
         no_ack=not config.ack_reply,
+        description=notes.get(NOTE_DESCRIPTION, UNSET),
+        consumer_limits={name: value for name, value in limits.items() if value},
+        metadata=metadata | told_metadata(),
     )
+
+
+def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
+    """`after`, of a stream that was created when `before` says, and that others may have given notes."""
+    said = read_notes(after)
+    said.pop(NOTE_CREATED, None)
+    kept = {
+        name: value
+        for name, value in read_notes(before).items()
+        if name == NOTE_CREATED or not name.startswith(NOTE_PREFIX)
+    }
+    return msgspec.structs.replace(after, notes=tuple({**kept, **said}.items()) or UNSET)
 
 
 ALTERABLE = tuple(name for name in StreamChanges.__struct_fields__ if name in StreamConfig.__struct_fields__)
@@ -261,6 +344,8 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
         old, new = getattr(before, name), getattr(after, name)
         if old == new:
             continue
+        if name in FOR_EVER and new is not True:
+            raise STREAM_INVALID.because(f"stream configuration update can not {FOR_EVER[name]}")
         if name not in ALTERABLE:
             raise STREAM_INVALID.because(
                 f"stream configuration update can not change {SAID_AS.get(name, name)}"
@@ -269,7 +354,13 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     return StreamChanges(**changes)
 
 
-NOTHING: dict[str, Any] = {"more_subjects": ()}
+FOR_EVER = {
+    "sealed": "unseal a sealed stream",
+    "deny_delete": "cancel deny message deletes",
+    "deny_purge": "cancel deny purge",
+}
+"""What is promised for ever, by field: what nobody can do."""
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
 """By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
 FROM_JETSTREAM = (
@@ -286,5 +377,10 @@ FROM_JETSTREAM = (
     "codec",
     "dedupe_window_ms",
     "max_messages_per_subject",
+    "deny_delete",
+    "deny_purge",
+    "sealed",
+    "allow_rollup",
+    "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import EARLIEST, NEW, Reader
 from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, rfc3339
-from liftlog.jetstream.configs import StreamConfigAnswer, from_stream_config
+from liftlog.jetstream.configs import StreamConfigAnswer, created_ms, from_stream_config
 from liftlog.jetstream.dispatch import Room
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
 from liftlog.types import Record
@@ -59,6 +59,7 @@ class StreamInfoAnswer(JsAnswer):
     cluster: ClusterState
     domain: str
     ts: str
+    created: str
     did_create: bool | UnsetType = UNSET
     total: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
@@ -143,4 +144,5 @@ async def describe(room: Room, info: StreamInfo, details: bool = False) -> Strea
         cluster=cluster_state(room, info),
         domain=room.domain,
         ts=rfc3339(now_ms()),
+        created=rfc3339(created) if (created := created_ms(info.config)) else ZERO_TIME,
     )

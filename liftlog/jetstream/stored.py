@@ -19,12 +19,15 @@ from liftlog.client.reader import NEW, TIME, Reader
 from liftlog.jetstream.answers import JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.blocks import publish_block
 from liftlog.jetstream.calls import JsCall
+from liftlog.jetstream.configs import allows_direct
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
     MESSAGE_DELETE,
     NO_MESSAGE,
+    SEALED,
     SEQUENCE_NOT_FOUND,
+    STREAM_NOT_FOUND,
     JsError,
 )
 from liftlog.jetstream.shown import find_stream
@@ -204,6 +207,10 @@ async def delete_message(room: Room, call: JsCall) -> SuccessAnswer:
         raise BAD_REQUEST.because()
     request = call.body(DeleteRequest)
     info = await find_stream(room, call.stream)
+    if info.config.sealed is True:
+        raise SEALED.because()
+    if info.config.deny_delete is True:
+        raise MESSAGE_DELETE.because("message delete not permitted")
     reader = room.client.reader(info, 0)
     if await message_at(reader, request.seq) is None:
         if request.seq > await reader.offset(NEW):
@@ -274,6 +281,8 @@ async def _direct_get(room: Room, call: JsCall) -> JsStatus | None:
     if request.contradicts:
         return BAD_DIRECT_REQUEST
     info = await find_stream(room, call.stream)
+    if not allows_direct(info.config):
+        raise STREAM_NOT_FOUND.because()
     if request.multi_last:
         return await _get_lasts(room, call, info, request)
     if request.batch:

@@ -15,6 +15,7 @@ from liftlog.jetstream.answers import JsAnswer, SuccessAnswer
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import (
     JsStreamConfig,
+    born_as,
     from_stream_config,
     name_problem,
     stream_changes,
@@ -23,7 +24,9 @@ from liftlog.jetstream.configs import (
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
+    PURGE_FAILED,
     REPLICAS_NOT_SUPPORTED,
+    SEALED,
     STREAM_DELETE,
     STREAM_GENERAL,
     STREAM_INVALID,
@@ -33,7 +36,7 @@ from liftlog.jetstream.errors import (
     SUBJECTS_OVERLAP,
 )
 from liftlog.jetstream.shown import find_stream, is_shown, shown_streams
-from liftlog.jetstream.states import StreamInfoAnswer, describe
+from liftlog.jetstream.states import StreamInfoAnswer, describe, now_ms
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo
 from liftlog.subjects.grammar import overlap, subject_problem
 from liftlog.types import StreamConfig
@@ -93,20 +96,22 @@ class PurgedAnswer(JsAnswer):
     success: bool = True
 
 
-def _wanted(call: JsCall) -> tuple[JsStreamConfig, StreamConfig]:
-    """The configuration that was sent, as both say it. Raises JsError."""
+def _wanted(call: JsCall) -> StreamConfig:
+    """The configuration that was sent, as liftlog says it. Raises JsError."""
     wanted = call.body(JsStreamConfig)
     if wanted.name != call.stream:
         raise STREAM_NAME_MISMATCH.because()
     problem = name_problem(wanted.name)
     if problem:
         raise STREAM_INVALID.because(problem)
-    return wanted, to_stream_config(wanted)
+    return to_stream_config(wanted, now_ms())
 
 
 async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Create it; the same configuration again is the same answer."""
-    _, config = _wanted(call)
+    config = _wanted(call)
+    if config.sealed is True:
+        raise STREAM_INVALID.because("stream configuration for create can not be sealed")
     there = await room.client.streams()
     same = next((info for info in there if info.config.name == config.name), None)
     if same is None:
@@ -149,9 +154,9 @@ def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
 
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Change what can be changed while a stream is in use."""
-    _, config = _wanted(call)
+    config = _wanted(call)
     info = await find_stream(room, call.stream)
-    changes = stream_changes(info.config, config)
+    changes = stream_changes(info.config, born_as(info.config, config))
     if changes.named:
         refuse_overlap(await room.client.streams(), config)
         try:
@@ -191,6 +196,10 @@ async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
     if problem:
         raise STREAM_GENERAL.because(f"filter {pattern!r} is invalid: {problem}")
     info = await find_stream(room, call.stream)
+    if info.config.sealed is True:
+        raise SEALED.because()
+    if info.config.deny_purge is True:
+        raise PURGE_FAILED.because("stream purge not permitted")
     end = await room.client.reader(info, 0).offset(NEW)
     if pattern == ">" and not seq and not keep:
         messages = sum((await room.client.subjects(info)).values())

@@ -167,6 +167,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     max_messages_per_subject: Number | UnsetType = UNSET
     subject: Line | UnsetType = UNSET
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
+    allow_rollup: bool | UnsetType = UNSET
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     deny_delete: bool | UnsetType = UNSET
     deny_purge: bool | UnsetType = UNSET

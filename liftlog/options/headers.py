@@ -16,6 +16,8 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
                                       the same, by sequence; 0 for none
     Nats-Expected-Last-Subject-Sequence-Subject: orders.17
                                       the subject that either is about, if not the message's own
+    Nats-Rollup: sub                  once it is committed all older messages of its subject go, or, for
+                                      `all`, of its partition (R23)
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
     Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
     Liftlog-Run: 17                   that precede it, or not at all (L2)
@@ -78,12 +80,16 @@ OFFSET_DIGITS_MAX = 18
 MESSAGE_ID = b"Nats-Msg-Id"
 ID_LINE = MESSAGE_ID + b":"
 """How a line begins that has an id."""
+ROLLUP_NAME = b"Nats-Rollup"
+ROLLUP = ROLLUP_NAME + b":"
+"""How a line begins that is a roll-up."""
+SUBJECT_BEFORE, ALL_BEFORE = b"sub", b"all"
+"""What it takes: its values, in any case of letters, as nats-server reads them."""
 BLOCK_START = b"NATS/1.0"
 BLOCK_END = b"\r\n\r\n"
 
 NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
     (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and last sequences, no more"),
-    (b"Nats-Rollup", ERR_ROLLUP_DISABLED, "rollup is not supported"),
     (b"Nats-TTL", ERR_TTL_DISABLED, "per-message TTL is not supported"),
     (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
     (b"Nats-Batch-", ERR_BATCH_DISABLED, "atomic batches are not supported"),
@@ -107,16 +113,16 @@ OF_A_PARCEL = (
 OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
-READ_HERE = frozenset((LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID))
+READ_HERE = frozenset((LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, ROLLUP_NAME))
 """JetStream's headers that are honoured, beside the stream's name."""
 
 _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 
 
 @lru_cache(maxsize=256)
-def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
+def read_block(headers: bytes, stream: str, remembers: bool = False, rolls_up: bool = False) -> Wishes:
     """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
-    of message ids and producers (L7, L2).
+    of message ids and producers (L7, L2). `rolls_up`: its messages may roll up those before them (R23).
     """
     if THEIRS not in headers and OURS not in headers.lower():
         return NO_WISHES
@@ -134,7 +140,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
             ours.setdefault(name.lower(), value.strip())
     full_ack = ours.get(ACK) == b"full"
     expected = [found for found in (theirs.get(LAST_SEQUENCE), ours.get(EXPECTED_OFFSET)) if found]
-    id = theirs.get(MESSAGE_ID)
+    id, rollup = theirs.get(MESSAGE_ID), theirs.get(ROLLUP_NAME, b"").lower()
     refusal = (
         _refusal_of_theirs(theirs, stream)
         or (_refusal_of_id(id, stream, remembers) if id else None)
@@ -143,6 +149,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         or _refusal_of_cursor(ours)
         or _refusal_of_offsets(expected)
         or _refusal_of_last(theirs, ours)
+        or (_refusal_of_rollup(rollup, stream, rolls_up, well_formed) if rollup else None)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
     key = ours.get(KEY) if well_formed else None
@@ -162,6 +169,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         numbered=numbered.numbered_in(ours) if refusal is None else None,
         cursor=cursors.cursor_in(ours) if refusal is None else None,
         opens=opens,
+        rolls_up=bool(rollup),
         headers=cursors.without_cursor(headers) if opens else None,
     )
 
@@ -174,6 +182,14 @@ def stored_id(headers: bytes) -> bytes | None:
         if line.startswith(ID_LINE):
             return line[len(ID_LINE) :].strip() or None
     return None
+
+
+def rolled_up_by(headers: bytes) -> bytes:
+    """What a record with these headers rolls up, as `read_block` has read it; empty if nothing."""
+    for line in headers.removesuffix(BLOCK_END).split(b"\r\n")[1:]:
+        if line.startswith(ROLLUP):
+            return line[len(ROLLUP) :].strip().lower()
+    return b""
 
 
 def option_in(headers: bytes) -> bytes:
@@ -213,6 +229,22 @@ def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
         return Refusal(ERR_HEADER, text)
     if len(id) > ID_BYTES_MAX:
         return Refusal(ERR_HEADER, f"header Nats-Msg-Id: {len(id)} bytes; it may have {ID_BYTES_MAX}")
+    return None
+
+
+def _refusal_of_rollup(value: bytes, stream: str, rolls_up: bool, well_formed: bool) -> Refusal | None:
+    """R23: why a message may not roll up those before it."""
+    if not rolls_up:
+        text = (
+            f"header Nats-Rollup: messages of stream {stream!r} may not roll up others; let them, with "
+            f"'liftlog stream alter {stream} --allow-rollup' if it was created with --removal, or publish "
+            "without it"
+        )
+        return Refusal(ERR_ROLLUP_DISABLED, text)
+    if value not in (SUBJECT_BEFORE, ALL_BEFORE):
+        return Refusal(ERR_HEADER, f"header Nats-Rollup: {_shown(value)}: its values are 'sub' and 'all'")
+    if not well_formed:
+        return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
     return None
 
 

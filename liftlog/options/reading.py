@@ -44,14 +44,19 @@ _beginning = itemgetter(slice(len(COOKIE)))
 
 
 def read(
-    messages: Sequence[Message], stream: str, index: int = 0, remembers: bool = False
+    messages: Sequence[Message],
+    stream: str,
+    index: int = 0,
+    remembers: bool = False,
+    rolls_up: bool = False,
 ) -> list[Wishes] | None:
     """The wishes of each message, for this partition of the stream of this name; None if no message has
-    headers or an envelope, as usual. `remembers`: the stream has a window of message ids (L7).
+    headers or an envelope, as usual. `remembers`: the stream has a window of message ids (L7). `rolls_up`:
+    its messages may roll up those before them (R23).
     """
     if are_plain(messages):
         return None
-    return [wishes_of(message, stream, index, remembers) for message in messages]
+    return [wishes_of(message, stream, index, remembers, rolls_up) for message in messages]
 
 
 def are_plain(messages: Sequence[Message]) -> bool:
@@ -67,13 +72,19 @@ def _may_be_enveloped(messages: Sequence[Message]) -> bool:
     return max(values, default=b"") >= COOKIE and COOKIE in map(_beginning, map(_value_of, messages))
 
 
-def wishes_of(message: Message, stream: str, index: int = 0, remembers: bool = False) -> Wishes:
+def wishes_of(
+    message: Message, stream: str, index: int = 0, remembers: bool = False, rolls_up: bool = False
+) -> Wishes:
     """What one message asks for."""
     if message.value.startswith(COOKIE):
         envelope = open_envelope(message.value)
         if envelope is not None:
-            return _of_envelope(message, envelope, stream, index, remembers)
-    return headers.read_block(message.headers, stream, remembers) if message.headers else NO_WISHES
+            block = _joined(message.headers, envelope.headers)
+            known = headers.read_block(block or message.headers, stream, remembers, rolls_up)
+            return _of_envelope(message, envelope, block, known, stream, index)
+    if not message.headers:
+        return NO_WISHES
+    return headers.read_block(message.headers, stream, remembers, rolls_up)
 
 
 def counted_bytes(message: Message) -> int:
@@ -88,13 +99,13 @@ def counted_bytes(message: Message) -> int:
 # -- the envelope -----------------------------------------------------------------------------------------
 
 
-def _of_envelope(message: Message, envelope: Envelope, stream: str, index: int, remembers: bool) -> Wishes:
+def _of_envelope(
+    message: Message, envelope: Envelope, block: bytes | None, known: Wishes, stream: str, index: int
+) -> Wishes:
     key = envelope.key or None
     if envelope.damaged:
         text = "the envelope's checksum is wrong: it was damaged on its way; send it again"
         return Wishes(key, refusal=Refusal(ERR_ENVELOPE_DAMAGED, text), envelope=envelope)
-    block = _joined(message.headers, envelope.headers)
-    known = headers.read_block(block or message.headers, stream, remembers)
     expected = known.expected if envelope.offset in (0, ANY_OFFSET) else envelope.offset
     refusal = known.refusal or _refusal(message, envelope, block, stream, index)
     if refusal is None and known.expected not in (None, expected):
@@ -115,6 +126,7 @@ def _of_envelope(message: Message, envelope: Envelope, stream: str, index: int, 
         expected_last=known.expected_last,
         compared=known.compared,
         id=known.id,
+        rolls_up=known.rolls_up,
     )
 
 

@@ -56,6 +56,9 @@ class Wishes(NamedTuple):
     granted: int = NO_OFFSET
     """Where the run begins that it opens, once its leader has taken it."""
 
+    rolls_up: bool = False
+    """Older messages go when it is committed (R23)."""
+
     in_parcel: bool = False
     """Its headers say that its payload is a parcel (L8)."""
     parcel: Parcel | None = None

@@ -44,6 +44,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_FAILED: (503, 10077),
     messages.ERR_FULL: (503, 10077),
     messages.ERR_DAMAGED: (500, 10077),
+    messages.ERR_READ_ONLY: (400, 10109),
     messages.ERR_HEADER: (400, 10003),
     messages.ERR_ENVELOPE: (400, 10003),
     messages.ERR_ENVELOPE_DAMAGED: (400, 10003),
@@ -71,6 +72,7 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
     messages.ERR_ENVELOPE,
     messages.ERR_ENVELOPE_DAMAGED,
     messages.ERR_PARCEL,
+    messages.ERR_ROLLUP_DISABLED,
 }
 """L4, L8: what the message's headers or its envelope ask for is not done here."""
 

@@ -327,6 +327,20 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 3, "entries": 2, "subjects": 1},
         ),
         ModelEntry(
+            "roll-ups",
+            "liftlog_spec.models.roll_ups",
+            "RollUpMessages",
+            "a message takes the older ones of its subject, beside new leaders and lost data",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "subjects": "Subjects",
+                "epochs": "Epochs",
+                "losses": "Losses",
+            },
+            small={"records": 2, "entries": 2, "subjects": 1, "losses": 0},
+        ),
+        ModelEntry(
             "message-ids",
             "liftlog_spec.models.message_ids",
             "MessageIds",

@@ -15,7 +15,10 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream.answers import SuccessAnswer, encode_answer, encode_error, kind_of, rfc3339
 from liftlog.jetstream.calls import NAMED, JsCall, parse_call
 from liftlog.jetstream.configs import (
+    ConsumerLimits,
     JsStreamConfig,
+    born_as,
+    created_ms,
     from_stream_config,
     name_problem,
     stream_changes,
@@ -198,6 +201,9 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         ({"duplicate_window": -1}, "negative"),
         ({"max_age": 10**9, "duplicate_window": 2 * 10**9}, "larger then max age"),
         ({"num_replicas": -1}, "negative"),
+        ({"description": "x" * 5000}, "too long"),
+        ({"deny_purge": True, "allow_rollup_hdrs": True}, "purge permission"),
+        ({"consumer_limits": ConsumerLimits(5)}, "consumer_limits"),
         ({"num_replicas": 6}, "maximum replicas is 5"),
         ({"max_msgs": 3, "discard": "new", "duplicate_window": 10**9}, "exclude each other"),
         ({"allow_msg_counter": True}, "counter"),
@@ -220,6 +226,64 @@ def test_changes_are_what_differs_and_some_cannot_be_made() -> None:
     assert stream_changes(before, before).named == {}
     with pytest.raises(JsError, match="can not change max_msg_size"):
         stream_changes(before, msgspec.structs.replace(before, max_payload_bytes=10))
+
+
+def test_what_liftlog_has_no_word_for_stands_in_notes() -> None:
+    said = JsStreamConfig(
+        name="A",
+        description="all of it",
+        metadata={"owner": "x", "_nats.level": "7"},
+        discard="new",
+        allow_direct=True,
+        deny_delete=True,
+        allow_rollup_hdrs=True,
+    )
+    made = to_stream_config(said, 1_700_000_000_000)
+    told = from_stream_config(made)
+    assert created_ms(made) == 1_700_000_000_000
+    assert (told.description, told.discard, told.allow_direct) == ("all of it", "new", True)
+    assert (told.deny_delete, told.deny_purge, told.sealed) == (True, False, False)
+    assert told.allow_rollup_hdrs
+    assert told.metadata["owner"] == "x"
+    assert told.metadata["_nats.level"] == "0"
+    assert from_stream_config(to_stream_config(said, 5)) == told
+
+
+def test_an_update_keeps_when_a_stream_was_made_and_the_notes_of_others() -> None:
+    before = to_stream_config(JsStreamConfig(name="A", description="old"), 7)
+    assert before.notes is not UNSET
+    before = msgspec.structs.replace(before, notes=(*before.notes, ("team", "blue")))
+    after = born_as(before, to_stream_config(JsStreamConfig(name="A", description="new"), 9))
+    assert after.notes is not UNSET
+    assert dict(after.notes) == {
+        "js.created": "7",
+        "js.no_direct": "1",
+        "js.description": "new",
+        "team": "blue",
+    }
+    assert stream_changes(before, after).named == {"notes": after.notes}
+
+
+@pytest.mark.parametrize(
+    ("field", "word"), [("deny_delete", "cancel deny message"), ("deny_purge", "cancel deny purge")]
+)
+def test_what_is_denied_is_denied_for_ever(field: str, word: str) -> None:
+    before = to_stream_config(JsStreamConfig(name="A", **{field: True}))
+    with pytest.raises(JsError, match=word):
+        stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
+
+
+def test_a_sealed_stream_denies_all_of_it() -> None:
+    sealed = to_stream_config(JsStreamConfig(name="A", sealed=True))
+    assert (sealed.sealed, sealed.deny_delete, sealed.deny_purge) == (True, True, True)
+
+
+def test_several_subjects_are_told_in_their_order() -> None:
+    made = to_stream_config(JsStreamConfig(name="A", subjects=["b.>", "a", "c.*"]))
+    assert made.subjects == ("b.>", "a", "c.*")
+    assert from_stream_config(made).subjects == ["b.>", "a", "c.*"]
+    one = to_stream_config(JsStreamConfig(name="A", subjects=["b.>"]))
+    assert stream_changes(made, one).named == {"more_subjects": ()}
 
 
 def test_errors_of_liftlog_are_said_in_jetstreams_words() -> None:

@@ -198,3 +198,60 @@ def test_r22_the_newest_of_each_subject_stay_on_every_node_also_when_leaders_die
         assert "--removal" in error
 
     with_cluster(tmp_path, 3, story)
+
+
+def test_r23_roll_ups_take_what_is_before_them_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        client = cluster.client
+        await client.create_stream(StreamConfig("keys", "keys.*", 1, 3, 2, removal=True, allow_rollup=True))
+        assert "allow_rollup" in await cluster.run("stream", "info", "keys")
+        info = await client.stream("keys")
+
+        async def put(subject: str, value: str, rollup: str | None = None) -> None:
+            while True:
+                result = await client.publish(f"keys.{subject}", value.encode(), 10_000, rollup=rollup)
+                if result.outcome == "ok":
+                    return
+                assert result.outcome == "info", result.error
+                await asyncio.sleep(0.05)
+
+        async def shown(node: int) -> list[bytes]:
+            """Values, in order, that a replica shows."""
+            end = info_end[0]
+            reader, values = client.reader(info, node=node, timeout_ms=20_000), list[bytes]()
+            while reader.position < end:
+                values += [record.value or b"" for record in await reader.fetch(reader.position)]
+            return values
+
+        async def left(*values: bytes) -> None:
+            last = await client.publish("keys.end", b"end", rollup="sub")
+            info_end[:] = [last.offset + 1]
+
+            async def so() -> bool:
+                return all([await shown(node) == [*values, b"end"] for node in cluster.running()])
+
+            await until(so, f"{values} everywhere", 60.0)
+
+        info_end = [0]
+        for number in range(10):
+            await put("a", f"a{number}")
+            await put("b", f"b{number}")
+        await put("a", "new", "sub")
+        await left(*(b"b%d" % number for number in range(10)), b"new")
+        leader = await cluster.leader("keys")
+        await asyncio.gather(put("b", "newer", "sub"), cluster.kill(leader))
+        await cluster.start(leader)
+        await cluster.in_sync("keys", 3)
+        await left(b"new", b"newer")
+        told = await cluster.run("pub", "keys.c", "all there is", "--rollup", "all")
+        assert told.startswith("keys partition 0 offset ")
+        await left(b"all there is")
+        told = await cluster.run("stream", "alter", "keys", "--no-allow-rollup")
+        assert told == "stream 'keys': allow_rollup true -> false\n"
+        result = await client.publish("keys.c", b"refused", rollup="sub")
+        assert (result.outcome, result.code) == ("fail", "rollup-disabled")
+        error = await cluster.refused("stream", "create", "plain", "--allow-rollup")
+        assert "--removal" in error
+
+    with_cluster(tmp_path, 3, story)

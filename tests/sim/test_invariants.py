@@ -539,6 +539,7 @@ def test_every_evaluation_is_counted() -> None:
         "NothingElseGone",
         "PurgeTakesAll",
         "LimitHolds",
+        "RollUpHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -65,6 +65,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "max_messages_per_subject": 2,
     "subject": 2,
     "more_subjects": 2,
+    "allow_rollup": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
@@ -76,6 +77,7 @@ _LATER: dict[str, int] = {
     "dedupe_ids_max": 2,
     "messages_max": 2,
     "max_messages_per_subject": 2,
+    "allow_rollup": 2,
     "removal": 2,
     "more_subjects": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},

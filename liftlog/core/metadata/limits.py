@@ -121,6 +121,11 @@ def limits_problem(config: StreamConfig) -> str:
             "max_messages_per_subject takes messages out of the middle of a log: create the stream with "
             "removal (stream create --removal), which cannot be altered later"
         )
+    if config.rolls_up and not config.has_journal:
+        return (
+            "allow_rollup takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal), which cannot be altered later"
+        )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
             f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "

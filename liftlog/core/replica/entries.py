@@ -4,6 +4,8 @@
                  first: its offset), and how long it is: the records of this epoch at these offsets are gone
     2  restated  where in the journal it began, where the data did: from there to here all is named again that
                  is gone by entries below, but for records below that offset of the data
+    3  rolled up epoch, offset: on all roll-ups that lie below that offset of the data, up to a record of this
+                 epoch, the leader has acted (R23): by entries before this one
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -18,6 +20,7 @@ from liftlog.types import NUMBER_MAX, LiftlogError, OffsetRange
 
 REMOVED = 1
 RESTATED = 2
+ROLLED_UP = 3
 RUNS_MAX = 10_000
 """Runs that one entry names at most: some 30 KB if they lie apart."""
 
@@ -72,13 +75,28 @@ class Restated(NamedTuple):
     data_start: int
 
 
-def decode_entry(data: bytes) -> RemovedRuns | Restated:
+class RolledUp(NamedTuple):
+    """An entry of the third kind."""
+
+    epoch: int
+    through: int
+
+
+def encode_rolled_up(said: RolledUp) -> bytes:
+    """An entry of the third kind."""
+    data = bytearray([ROLLED_UP])
+    _put(data, said.epoch)
+    _put(data, said.through)
+    return bytes(data)
+
+
+def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp:
     """An entry of any kind. Raises BadEntry."""
-    if data and data[0] == RESTATED:
+    if data and data[0] in (RESTATED, ROLLED_UP):
         numbers = list(_numbers(data))
         if len(numbers) != 2:
             raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
-        return Restated(*numbers)
+        return Restated(*numbers) if data[0] == RESTATED else RolledUp(*numbers)
     return decode_removed(data)
 
 

@@ -16,6 +16,7 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges, deciding_refusal
@@ -191,7 +192,7 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_limits", "_purges")
+    __slots__ = ("_consumers", "_deletions", "_limits", "_purges", "_roll_ups")
 
     def __init__(
         self,
@@ -200,9 +201,11 @@ class JournalLeader(Leader):
         purges: SubjectPurges,
         limits: SubjectLimits,
         consumers: ConsumersLead,
+        roll_ups: RollUps,
     ) -> None:
         super().__init__(limits.log, leading)
         self._limits = limits
+        self._roll_ups = roll_ups
         self._deletions = deletions
         self._purges = purges
         self._consumers = consumers
@@ -252,6 +255,7 @@ class JournalLeader(Leader):
         self._deletions.committed()
         self._purges.go_on()
         self._limits.go_on()
+        self._roll_ups.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
@@ -259,4 +263,5 @@ class JournalLeader(Leader):
         self._deletions.tick()
         self._purges.tick()
         self._limits.tick()
+        self._roll_ups.go_on()
         self._consumers.tick()

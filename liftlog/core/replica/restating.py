@@ -1,7 +1,8 @@
 """The journal does not grow for ever: what it says is said again, in short, and it begins there (R21).
 
     restate    a leader with a long journal writes all that is gone again, as runs, and where each consumer
-               stands (K2), some at each tick, and behind that one entry that says where this began
+               stands (K2), some at each tick, behind that how far roll-ups were acted on (R23), and one entry
+               that says where this began
     begin      when that one is committed, the start of the journal moves to where the restatement began (C3)
 
 It begins where the leader had folded its journal to. What is gone is a union: entries of others that come
@@ -19,7 +20,7 @@ from itertools import islice
 import msgspec
 
 from liftlog.core.consumers.entries import encode_entry
-from liftlog.core.replica.entries import RUNS_MAX, encode_removed, encode_restated
+from liftlog.core.replica.entries import RUNS_MAX, encode_removed, encode_restated, encode_rolled_up
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -86,13 +87,16 @@ class Restating:
     def _say_again(self, removed: Removed) -> Iterator[list[bytes]]:
         """The entries of a restatement. What is gone is taken as it is now."""
         gone, data_start = removed.copies(), self._data.log_start
+        behind = [encode_restated(self._begin, data_start)]
+        if removed.rolled_up is not None:
+            behind.insert(0, encode_rolled_up(removed.rolled_up))
         if self._ctx.mutants.restated_in_part:
             gone = dict(list(gone.items())[-1:])
         numbers = tuple(removed.consumers.by_number)
-        return self._pages_of(removed, gone, numbers, encode_restated(self._begin, data_start))
+        return self._pages_of(removed, gone, numbers, behind)
 
     def _pages_of(
-        self, removed: Removed, gone: Mapping[int, OffsetSet], numbers: tuple[int, ...], behind: bytes
+        self, removed: Removed, gone: Mapping[int, OffsetSet], numbers: tuple[int, ...], behind: list[bytes]
     ) -> Iterator[list[bytes]]:
         for epoch, offsets in gone.items():
             runs = offsets.runs(0, NUMBER_MAX)
@@ -104,7 +108,7 @@ class Restating:
                 yield []
             if said := self._standing(removed, some, ahead):
                 yield said
-        yield [behind]
+        yield behind
 
     def _ahead(self, removed: Removed) -> list[tuple[int, bytes]] | None:
         """What the journal says that is not folded; None if that cannot be told now."""

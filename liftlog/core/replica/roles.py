@@ -14,6 +14,7 @@ from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectlimits import SubjectLimits
@@ -43,6 +44,7 @@ class LeaderRoles(NamedTuple):
     consumers: ConsumersLead | None = None
     restating: Restating | None = None
     limits: SubjectLimits | None = None
+    roll_ups: RollUps | None = None
 
     def delete(
         self,
@@ -66,8 +68,8 @@ class LeaderRoles(NamedTuple):
             self.serving.leo_moved()
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
-        """Of a journal: whether storage's answer was for a purge by subjects, or for their limit."""
-        for asker in (self.subject_purges, self.limits, self.consumers):
+        """Of a journal: whether storage's answer was for one of those who ask about subjects here."""
+        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
@@ -86,10 +88,13 @@ class LeaderRoles(NamedTuple):
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""
-        if self.consumers is None:
+        if self.consumers is None or self.roll_ups is None:
             return
         if read is None:
+            self.roll_ups.go_on()
             self.consumers.work()
+        elif read.request == self.roll_ups.request:
+            self.roll_ups.on_read(read)
         else:
             self.consumers.on_read(read)
 
@@ -123,6 +128,8 @@ def hear_folded(
         journal.subject_purges.folded(event)
     if journal is not None and journal.limits is not None:
         journal.limits.folded(event)
+    if journal is not None and journal.roll_ups is not None:
+        journal.roll_ups.folded(event)
     if journal is not None and journal.consumers is not None:
         journal.consumers.index_folded(event)
 
@@ -145,7 +152,9 @@ def leader_roles(
     consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
-    leader = JournalLeader(state, deletions, subject_purges, limits, consumers)
+    roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges)
+    roll_ups.tell(serving.leo_moved)
+    leader = JournalLeader(state, deletions, subject_purges, limits, consumers, roll_ups)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
@@ -153,4 +162,5 @@ def leader_roles(
         restating=Restating(log, state, office.leader.log),
         consumers=consumers,
         limits=limits,
+        roll_ups=roll_ups,
     )

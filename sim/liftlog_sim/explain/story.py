@@ -48,6 +48,7 @@ _EMPHASIS = {
     "NothingElseGone": "stores",
     "PurgeTakesAll": "answers",
     "LimitHolds": "stores",
+    "RollUpHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",

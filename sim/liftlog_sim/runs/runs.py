@@ -184,12 +184,14 @@ def heal(world: World) -> Iterator[int]:
             continue
         newest = world.newest_metadata()
         world.workload.look_again(newest.streams.values() if newest is not None else ())
-        problem = _probe(world, probes) or _over_limit(world) or _told_of_consumers(world, untold)
+        problem = _probe(world, probes) or _over_limit(world) or _left_before(world)
+        problem = problem or _told_of_consumers(world, untold)
         if not problem:
             return
-    left, over = damaged(world), _over_limit(world)
+    left = damaged(world)
+    named = {_left_before(world): "RollUpHolds", _over_limit(world): "LimitHolds"}
     raise Violation(
-        "DamageRepaired" if left else "LimitHolds" if problem == over else "Convergence",
+        "DamageRepaired" if left else named.get(problem, "Convergence"),
         f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
     )
 
@@ -282,6 +284,19 @@ def _over_limit(world: World) -> str:
             world.observer.checks.counts["LimitHolds"] += 1
             start = world.account.furthest_start(partition)
             problem = world.account.deletions(partition).over_limit(config.keeps_of_subject, start)
+            if problem:
+                return problem
+    return ""
+
+
+def _left_before(world: World) -> str:
+    """R23: what is left before a roll-up of it; empty if nothing is."""
+    newest = world.newest_metadata()
+    for partition in newest.partitions if newest is not None else ():
+        config = newest.by_id[partition.stream].config if newest is not None else None
+        if config is not None and config.rolls_up and not config.read_only:
+            world.observer.checks.counts["RollUpHolds"] += 1
+            problem = world.account.deletions(partition).left_before(world.account.furthest_start(partition))
             if problem:
                 return problem
     return ""

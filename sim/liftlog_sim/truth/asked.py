@@ -3,7 +3,8 @@
     NothingElseGone   a committed entry names committed records only that somebody has asked to have deleted:
                       by its offset, or by a purge whose filter matches it and whose end lies above it; and
                       none of those that the purge had to leave: the newest of what was there when it was
-                      asked for; or of whose subject as many newer ones are left as the stream keeps (R22)
+                      asked for; or of whose subject as many newer ones are left as the stream keeps (R22); or
+                      which lie before a committed message that rolls them up (R23)
     PurgeTakesAll     when a purge is answered, no more of what it was asked for are left than it had to leave
 """
 
@@ -13,7 +14,9 @@ from collections.abc import Collection, Mapping
 
 from liftlog.core.replica.entries import Named
 from liftlog.messages import PurgeSubjectsRequest
+from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
+from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth
 
 
@@ -80,6 +83,24 @@ def newer_of_subject(data: PartitionTruth, offset: int, gone: Collection[int]) -
         return 0
     others = (committed[at] for at in range(offset + 1, data.hw) if at not in gone)
     return sum(other is not None and other.subject == record.subject for other in others)
+
+
+def rolls_up(record: Record) -> bool:
+    """Whether messages before it are to go (R23)."""
+    return bool(rolled_up_by(record.headers))
+
+
+def was_rolled_up(data: PartitionTruth, offset: int) -> bool:
+    """Whether a committed message behind this one takes it (R23)."""
+    committed = data.contents.committed
+    record = committed[offset] if offset < data.hw else None
+    if record is None:
+        return False
+    for newer in committed[offset + 1 : data.hw]:
+        what = rolled_up_by(newer.headers) if newer is not None else b""
+        if newer is not None and what and (what == ALL_BEFORE or newer.subject == record.subject):
+            return True
+    return False
 
 
 def left_of(

@@ -74,6 +74,7 @@
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
+    RollUpHolds          once all is healed, nothing is left that lies before a roll-up of it (R23)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -114,6 +115,7 @@ STEP_INVARIANTS = (
     "NothingElseGone",
     "PurgeTakesAll",
     "LimitHolds",
+    "RollUpHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -170,7 +172,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     "OnlyItsSubjects",

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, decode_entry
+from liftlog.core.replica.entries import Named, RemovedRuns, Restated, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.types import NUMBER_MAX, Batch, PartitionId
-from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject
+from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, rolls_up, was_rolled_up
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 
 
@@ -64,7 +64,7 @@ class DeletionTruth:
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
                 self._take(entry, offset + 1)
-            else:
+            elif isinstance(entry, Restated):
                 self.restated = max(self.restated, entry.begin)
         return self._named
 
@@ -81,6 +81,8 @@ class DeletionTruth:
                 continue
             self.journal.checks["NothingElseGone"] += 1
             problem = self.asked.unasked(named[0], self.data, self._named)
+            if problem and was_rolled_up(self.data, named[0]):
+                problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
                 problem = "" if newer >= keeps else f"{problem}; of its subject {newer} newer ones are left"
@@ -113,6 +115,18 @@ class DeletionTruth:
                 counts[record.subject] = counts.get(record.subject, 0) + 1
         over = [f"{subject.decode()} has {count}" for subject, count in counts.items() if count > keeps]
         return f"partition {self.data.id} is to keep {keeps} of a subject; {over[0]}" if over else ""
+
+    def left_before(self, start: int) -> str:
+        """R23: what is left at `start` and above that lies before a roll-up of it; empty if nothing is."""
+        gone, data = {offset for offset, _ in self.named()}, self.data
+        for offset in range(start, data.hw):
+            record = data.contents.committed[offset]
+            if record is None or not rolls_up(record):
+                continue
+            for older in range(start, offset):
+                if older not in gone and was_rolled_up(data, older):
+                    return f"partition {data.id}: offset {older} is left, which lies before a roll-up of it"
+        return ""
 
     def same_visible(self, node: int, run: int, data: Replica, journal: Replica) -> None:
         """What a copy hides was looked at. SameVisible."""

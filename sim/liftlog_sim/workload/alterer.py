@@ -52,6 +52,8 @@ LIMIT_SHARE = 0.3
 SUBJECTS_SHARE = 0.6
 """How often it is the subjects that are altered, of a stream that has several (N10)."""
 SUBJECTS_KEPT, OVERLAPPING_SHARE = 0.6, 0.1
+ROLL_UP_SHARE = 0.2
+"""And how often whether messages may roll up others, of a stream of which they may (R23)."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -93,6 +95,9 @@ class Alterer:
             self._ask(turn.name, stream, draws, keeps)
         elif target.more_subjects and draws.part("subjects").random() < SUBJECTS_SHARE:
             self._ask(turn.name, stream, draws, _subjects(target, draws.part("subjects", "chosen")))
+        elif target.config.rolls_up and draws.part("roll-up").random() < ROLL_UP_SHARE:
+            allows = StreamChanges(allow_rollup=draws.part("allows").random() < 0.7)
+            self._ask(turn.name, stream, draws, allows)
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:

@@ -29,7 +29,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
-from liftlog_sim.workload import asking, parcelling
+from liftlog_sim.workload import asking, parcelling, rolling
 from liftlog_sim.workload.admin import EXTRA_STREAMS, Admin
 from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
@@ -345,6 +345,7 @@ class Publisher:
                 self._since[value] = self._account.truth(target.partition).hw
             if strange and not wish.enveloped:
                 lines += self._rivalry.lines(target, subject, value, place, draws.part("rivalry"))
+                lines += rolling.roll_up_lines(target.config, own.part("roll-up"))
             if wish != PLAIN:
                 self._asked[value] = wish
             messages.append(
@@ -484,7 +485,7 @@ class Publisher:
         if drawn < strange:
             self._shared.strange.add(value)
             # Before the others: of two equal names the first counts.
-            line = STRANGE[int(drawn / strange * len(STRANGE))]
+            line = rolling.strange(target.config, STRANGE[int(drawn / strange * len(STRANGE))])
             lines.insert(0, TOO_LONG if target.config.remembers_ms and line == STRANGE[0] else line)
         elif drawn > 0.95:
             lines.append(b"Nats-Expected-Stream: " + target.stream.encode())

@@ -1,0 +1,27 @@
+"""Which messages may roll up those before them (R23), beyond what their headers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from liftlog.messages import ERR_HEADER
+from liftlog.options.wishes import Refusal, Wishes
+from liftlog.subjects.grammar import publish_problem
+from liftlog.types import Message
+
+
+def of_one_subject(messages: Sequence[Message], wishes: list[Wishes] | None) -> list[Wishes] | None:
+    """Refused is whose subject is a pattern, which others match: NATS hands on a message to `orders.*`."""
+    if wishes is None or not any(wish.rolls_up for wish in wishes):
+        return wishes
+    return [_of_one(message, wish) for message, wish in zip(messages, wishes, strict=True)]
+
+
+def _of_one(message: Message, wish: Wishes) -> Wishes:
+    if not wish.rolls_up or wish.refusal is not None:
+        return wish
+    problem = publish_problem(message.subject.decode("utf-8", "surrogateescape"))
+    if not problem:
+        return wish
+    text = f"header Nats-Rollup: the message's subject cannot be rolled up: {problem}"
+    return wish._replace(refusal=Refusal(ERR_HEADER, text))

@@ -1,0 +1,269 @@
+"""A message may roll up those before it (R23): with `Nats-Rollup: sub` the older ones of its subject go, with
+`all` the older ones of its partition. The leader finds out which these are, and writes that.
+
+    find    the leader goes through what is committed, in order, and looks for the header
+    write   what the subject index has before the roll-up (S1) goes into the journal, as runs of offsets, an
+            entry for each answer (R21); the next part is asked for when that is committed
+    say     when nothing is left of what was found, an entry says up to where the data was gone through
+
+Only what is committed is looked at, and a roll-up takes what lies before it, whatever came since: so it means
+the same whenever it is acted on, and twice is harmless. A new leader begins where the newest entry says that
+the data was gone through, which stands behind all that had to be written for that; and at the log's start,
+where none does or the entry is about records that an operator gave up: it names their epoch.
+
+Copies evaluate nothing: all hide what the entries name. The model is `roll_ups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_rolled_up
+from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.subjectpurge import SubjectPurges
+from liftlog.core.replica.tail import cut_batches
+from liftlog.format import CorruptBatch, decode_records, encode_values, plain_payload, read_header
+from liftlog.messages import MATCHING_RUNS, AskSubjects, LogRead, ReadLog, SubjectsFolded, SubjectsTold
+from liftlog.options.headers import ALL_BEFORE, ROLLUP, rolled_up_by
+from liftlog.types import NO_OFFSET, Batch, LiftlogError, Record
+
+SLICE_BYTES = 128 * 1024
+"""What a leader reads at once of its log, about: a few milliseconds of its step."""
+FOUND_MAX = 1000
+"""So many roll-ups are found, about, before they are acted on."""
+SAID_EVERY = 10_000
+"""So many messages are gone through, without a roll-up, before that is said."""
+PAUSE_MS = 10_000
+"""For so long nothing is looked at where the log cannot be read, or the index cannot be made."""
+UNKNOWN = -1
+EVERY_SUBJECT = ">"
+
+
+class RollUp(NamedTuple):
+    """What matches the pattern and lies below the offset is to go."""
+
+    pattern: str
+    offset: int
+
+
+class RollUps:
+    """Of the leader of a journal, in one epoch."""
+
+    __slots__ = (
+        *("_at", "_ctx", "_data", "_end", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
+        *("_purges", "_removed", "_said", "asked", "request"),
+    )
+
+    def __init__(
+        self, log: LogState, leading: LeaderState, data: LogState, removed: Removed, purges: SubjectPurges
+    ) -> None:
+        """`log`: the journal. `purges`: who else writes what goes."""
+        self._log = log
+        self._leading = leading
+        self._ctx = log.ctx
+        self._data = data
+        self._removed = removed
+        self._purges = purges
+        self._moved: Callable[[], None] | None = None
+        self._at = UNKNOWN
+        """What lies below is gone through."""
+        self._said = 0
+        """And so much of it is said to be."""
+        self._found: list[RollUp] = []
+        """What is still to be acted on, of what lies below."""
+        self._place = 0
+        """What goes by the first of them below here is written."""
+        self._end = 0
+        """Where its newest entry ends."""
+        self._paused = 0
+        """Until this tick nothing is done."""
+        self.request = 0
+        """The read of the data that is under way; 0 = none."""
+        self.asked = 0
+        """The question that storage has about subjects; 0 = none."""
+
+    def tell(self, moved: Callable[[], None]) -> None:
+        """Whom to tell that entries were written."""
+        self._moved = moved
+
+    # -- what is to be done next -----------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Act on what is found, or look further, if nothing is to be waited for."""
+        ctx, config = self._ctx, self._data.config
+        on = config is not None and config.rolls_up
+        if not on or self.request or self.asked or self._paused > ctx.ticks:
+            return
+        if self._purges.counts or self._purges.refusal(self._data) is not None:
+            return
+        if self._at == UNKNOWN:
+            if not self._removed.heeds_all:
+                return
+            self._at = self._said = self._begin()
+        if not self._found:
+            self._look()
+            if ctx.mutants.roll_up_said_first:
+                self._say(1)
+        if self._found:
+            self._ask()
+        elif not self.request:
+            self._say(SAID_EVERY)
+
+    def _begin(self) -> int:
+        """Where the leader before this one has come to, as far as that is said."""
+        data, said = self._data, self._removed.rolled_up
+        if self._ctx.mutants.roll_ups_not_inherited:
+            return data.hw
+        if said is None:
+            return data.log_start
+        there = said.through <= data.hw and data.history.epoch_before(said.through) == said.epoch
+        if not self._ctx.decides(("R23.other-records", there)):
+            return data.log_start
+        return max(said.through, data.log_start)
+
+    @property
+    def _until(self) -> int:
+        """Up to where is looked."""
+        data = self._data
+        return data.leo if self._ctx.mutants.roll_up_uncommitted else data.hw
+
+    # -- finding ---------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Go through what is committed, as far as it is in memory, or have storage read it."""
+        data = self._data
+        self._at = max(self._at, data.log_start)
+        while self._at < self._until and len(self._found) < FOUND_MAX:
+            batches = data.cached(self._at, self._until, SLICE_BYTES)
+            if not batches:
+                self._read()
+                return
+            if not self._take(batches):
+                return
+
+    def _read(self) -> None:
+        request = self._ctx.new_ticket()
+        if self._ctx.reads.begin_fold(self._data.id, request):
+            self.request = request
+            self._ctx.effects.append(
+                ReadLog(self._data.id, request, self._at, self._until, SLICE_BYTES)
+            )
+
+    def on_read(self, event: LogRead) -> None:
+        """Storage has read a slice, or could not."""
+        self.request = 0
+        if event.error or not event.batches:
+            self._pause()
+        else:
+            self._take(cut_batches(self._data.id, event.batches, self._until))
+        self.go_on()
+
+    def _take(self, batches: list[Batch]) -> bool:
+        """Look into these. Whether that could be done, and any lay further than the last ones."""
+        before = self._at
+        try:
+            for batch in batches:
+                for record in _may_roll_up(batch):
+                    if record.offset >= self._at:
+                        self._find(record)
+                self._at = max(self._at, batch.end_offset)
+        except (CorruptBatch, LiftlogError):
+            self._pause()
+            return False
+        return self._at > before
+
+    def _find(self, record: Record) -> None:
+        """An older roll-up of the same adds nothing to a newer one."""
+        what = rolled_up_by(record.headers)
+        if not what:
+            return
+        every = what == ALL_BEFORE
+        pattern = EVERY_SUBJECT if every else record.subject.decode()
+        kept = [] if every else [one for one in self._found if one.pattern != pattern]
+        self._found = [*kept, RollUp(pattern, record.offset)]
+        self._place = 0
+
+    def _pause(self) -> None:
+        self._ctx.mark("R23.paused")
+        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """What is there before the first of them."""
+        data, ctx, first = self._data, self._ctx, self._found[0]
+        if self._end > self._log.hw:
+            return
+        least = min(first.offset, data.hw)
+        if not data.index.has(least):
+            data.index.want(least, ctx.ticks_of(KEPT_MS))
+            data.touch(JOBS_WAIT)
+            return
+        number = ctx.new_ticket()
+        if ctx.reads.begin_fold(self._log.id, number, lasts=True):
+            self.asked = number
+            ctx.effects.append(
+                AskSubjects(
+                    log=data.id,
+                    request=number,
+                    least=least,
+                    what=MATCHING_RUNS,
+                    pattern=first.pattern,
+                    offset=self._place,
+                    limit=RUNS_MAX,
+                    until=data.hw if ctx.mutants.roll_up_takes_newer else first.offset,
+                    gone=self._removed.hidden(data.history),
+                )
+            )
+
+    def told(self, event: SubjectsTold | SubjectsFolded) -> bool:
+        """The answer to the question `asked`. Whether an entry was written."""
+        self.asked = 0
+        purges, writes = self._purges, False
+        if isinstance(event, SubjectsFolded):
+            self._data.index.reached(event.folded, event.ready)
+        elif event.error:
+            self._pause()
+        elif self._found and not purges.counts and purges.refusal(self._data) is None:
+            writes = purges.write(event.runs, self._data.history)
+            if writes:
+                self._ctx.mark("R23.rolled-up")
+                self._end = self._log.leo
+            self._place = event.place
+            if event.place == NO_OFFSET:
+                del self._found[0]
+                self._place = 0
+            if not self._found:
+                self._say(1)
+        self.go_on()
+        return writes
+
+    def folded(self, event: SubjectsFolded) -> None:
+        """Storage has gone on with the index, or says why it cannot."""
+        if self._found and (event.error or event.folded < 0):
+            self._pause()
+        self.go_on()
+
+    def _say(self, least: int) -> None:
+        """Write up to where the data is gone through, if that is so much more than what was said."""
+        log, through = self._log, self._at
+        if through - self._said < least or through <= self._data.log_start:
+            return
+        self._ctx.mark("R23.said")
+        self._said = through
+        said = RolledUp(self._data.history.epoch_before(through), through)
+        stamp_ms = self._ctx.wall_ms
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, stamp_ms, [encode_rolled_up(said)])])
+        if self._moved is not None:
+            self._moved()
+
+
+def _may_roll_up(batch: Batch) -> list[Record]:
+    """The records of a batch, none if no header of theirs is a roll-up. Raises CorruptBatch, LiftlogError."""
+    header = read_header(batch.data)
+    payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
+    return decode_records(batch) if ROLLUP in payload else []
