@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import UNSET
 
@@ -19,7 +18,6 @@ from liftlog.commands.common import (
     add_client_options,
     connect,
     duration_ms,
-    name_and_value,
     natural,
     node_number,
     note,
@@ -30,6 +28,13 @@ from liftlog.commands.common import (
     size_bytes,
 )
 from liftlog.commands.moves import add_moves
+from liftlog.commands.streamoptions import (
+    add_denials,
+    add_notes,
+    add_other_notes,
+    add_sealing,
+    add_subjects,
+)
 from liftlog.commands.streamsubjects import add_subject_actions
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
 from liftlog.terminal import printable
@@ -72,7 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="never answer publishers: for subjects whose replies belong to a request/reply service",
     )
-    _add_notes(create, "something for yourself, which is told with the stream")
+    add_notes(create, "something for yourself, which is told with the stream")
     _add_log_options(create)
     _finish(create, _create)
     ls = actions.add_parser("ls", help="list all streams")
@@ -219,7 +224,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
     )
-    _add_denials(create)
+    add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -228,31 +233,6 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         choices=("sync", "os"),
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
-    )
-
-
-def _add_denials(parser: argparse.ArgumentParser) -> None:
-    """What nobody can do any more (R19)."""
-    for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
-        parser.add_argument(
-            name,
-            action="store_const",
-            const=True,
-            default=UNSET,
-            help=f"let nobody ask that {what}; cannot be taken back",
-        )
-
-
-def _add_notes(parser: argparse._ActionsContainer, text: str) -> None:
-    """Pairs for the owner of a stream."""
-    parser.add_argument(
-        "--note",
-        dest="notes",
-        type=name_and_value,
-        action=_Notes,
-        default=UNSET,
-        metavar="NAME=VALUE",
-        help=f"{text}; any number of times",
     )
 
 
@@ -353,25 +333,11 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
-    alter.add_argument(
-        "--subjects",
-        nargs="+",
-        action=_Subjects,
-        metavar="SUBJECT",
-        help="listen on these from now on, and on no others; of a stream of one partition",
-    )
-    _add_denials(alter)
-    alter.add_argument(
-        "--sealed",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="take no message any more, and let nobody delete or purge any, for ever",
-    )
-    notes = alter.add_mutually_exclusive_group()
-    _add_notes(notes, "these notes, in place of all that are there")
-    notes.add_argument("--no-notes", dest="notes", action="store_const", const=(), help="no notes any more")
-    alter.set_defaults(paused=UNSET, subject=UNSET, more_subjects=UNSET)
+    add_subjects(alter)
+    add_denials(alter)
+    add_sealing(alter)
+    add_other_notes(alter)
+    alter.set_defaults(paused=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -383,25 +349,6 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )
-
-
-class _Notes(argparse.Action):
-    """One more pair."""
-
-    def __call__(
-        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        before = getattr(given, self.dest)
-        given.notes = (*(() if before is UNSET else before), values)
-
-
-class _Subjects(argparse.Action):
-    """The first of several subjects, and the others."""
-
-    def __call__(
-        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:

@@ -21,6 +21,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    INACTIVE_MS_MAX,
     PENDING_MAX,
     ConsumerConfig,
 )
@@ -258,13 +259,8 @@ def unhonoured(config: JsConsumerConfig) -> str:
         return "ack_wait and backoff may be at most 24 hours here"
     if len(config.backoff or []) > 16:
         return f"backoff has {len(config.backoff or [])} waits, and may have 16 here"
-    return unhonoured_by_the_core(config)
-
-
-def unhonoured_by_the_core(config: JsConsumerConfig) -> str:
-    """What waits for the core."""
-    if config.inactive_threshold:
-        return "consumers that end when nobody uses them are not supported yet: give it a durable name"
+    if config.inactive_threshold > INACTIVE_MS_MAX * NS_PER_MS:
+        return f"inactive_threshold may be at most {INACTIVE_MS_MAX // 3_600_000} hours here"
     return ""
 
 
@@ -302,6 +298,7 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         backoff_ms=tuple(waits),
         filters=tuple(filters[1:]),
         notes=notes_of(config, created_ms),
+        inactive_ms=_ms(config.inactive_threshold),
         timestamp_ms=max(0, milliseconds(config.opt_start_time)) if config.opt_start_time else 0,
     )
 
@@ -357,6 +354,7 @@ def from_core(name: str, core: ConsumerConfig) -> tuple[JsConsumerConfig, int]:
         filter_subjects=patterns if len(patterns) > 1 else None,
         max_waiting=WAITING_MAX,
         max_ack_pending=core.max_ack_pending,
+        inactive_threshold=core.inactive_ms * NS_PER_MS,
     )
     return config, 0
 

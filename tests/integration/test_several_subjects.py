@@ -85,5 +85,14 @@ def test_N10_the_command_line_creates_shows_and_alters_several_subjects(tmp_path
         assert (info["config"]["subject"], info["config"]["more_subjects"]) == ("c.>", ["d"])
         assert "no stream listens" in await cluster.refused("pub", "b.x", "hello")
         assert "overlap" in await cluster.refused("stream", "alter", "s", "--subjects", "c.>", "c.d")
+        await cluster.run("stream", "alter", "s", "--note", "team=7", "--note", "why=a = b", "--deny-purge")
+        info = json.loads(await cluster.run("stream", "info", "s", "--json"))
+        assert info["config"]["notes"] == [["team", "7"], ["why", "a = b"]] and info["config"]["deny_purge"]
+        assert "deny_purge" in await cluster.refused("stream", "purge", "s", "--before", "0")
+        assert "sealed false -> true" in await cluster.run("stream", "alter", "s", "--sealed", "--no-notes")
+        told = await cluster.run("stream", "info", "s")
+        assert "sealed: it takes no messages any more" in told and "note" not in told
+        assert "is sealed" in await cluster.refused("pub", "d", "hello")
+        assert "for ever" in await cluster.refused("stream", "alter", "s", "--read-write")
 
     with_cluster(tmp_path, 1, story)

@@ -47,21 +47,25 @@ def may_be_written(
         _check_subjects(machine, replica, config, batches)
     if config.read_only and not (log.is_journal and all(map(_of_consumers, batches))):
         raise Violation("ReadOnlyRefused", f"{known} read-only")
-    if config.paused and not log.is_journal and not replica.roles.leader.draining:
+    leader = replica.roles.leader
+    # Without a subscription it stores what had to wait for the last of its subject (L9), and came before.
+    if config.paused and not log.is_journal and leader.subscribed and not leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
 
 
 def _check_subjects(
     machine: Machine, replica: Replica, config: StreamConfig, batches: Sequence[Batch]
 ) -> None:
-    """N10. What NATS had sent before a subject was given up is stored; after that nothing of it is."""
+    """N10. What NATS had sent before a subject was given up is stored; after that nothing of it is, but what
+    had to wait for the last of its subject (L9).
+    """
     assert replica.roles is not None
     if config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
         return
     patterns = listened_to(config, replica.log.id.index)
     for batch in batches:
         for record in decode_records(batch):
-            if foreign_to(patterns, record.subject):
+            if foreign_to(patterns, record.subject) and b"Expected-Last" not in record.headers:
                 raise Violation(
                     "OnlyItsSubjects",
                     f"node {machine.number} leads {replica.log.id} and stores a message on "

@@ -1,0 +1,84 @@
+"""Options of `stream create` and `stream alter` beside those of the log: subjects, notes, denials."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from msgspec import UNSET
+
+from liftlog.commands.common import name_and_value
+
+
+class _Notes(argparse.Action):
+    """One more pair."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(given, self.dest)
+        given.notes = (*(() if before is UNSET else before), values)
+
+
+class _Subjects(argparse.Action):
+    """The first of several subjects, and the others."""
+
+    def __call__(
+        self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given.subject, given.more_subjects = values[0], tuple(values[1:])
+
+
+def add_denials(parser: argparse.ArgumentParser) -> None:
+    """What nobody can do any more (R19)."""
+    for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
+        parser.add_argument(
+            name,
+            action="store_const",
+            const=True,
+            default=UNSET,
+            help=f"let nobody ask that {what}; cannot be taken back",
+        )
+
+
+def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
+    """Pairs for the owner of a stream."""
+    parser.add_argument(
+        "--note",
+        dest="notes",
+        type=name_and_value,
+        action=_Notes,
+        default=UNSET,
+        metavar="NAME=VALUE",
+        help=f"{text}; any number of times",
+    )
+
+
+def add_other_notes(alter: argparse.ArgumentParser) -> None:
+    """Those that a stream is to have, or none."""
+    notes = alter.add_mutually_exclusive_group()
+    add_notes(notes, "these notes, in place of all that are there")
+    notes.add_argument("--no-notes", dest="notes", action="store_const", const=(), help="no notes any more")
+
+
+def add_sealing(alter: argparse.ArgumentParser) -> None:
+    """R19: the end of a stream's writing."""
+    alter.add_argument(
+        "--sealed",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="take no message any more, and let nobody delete or purge any, for ever",
+    )
+
+
+def add_subjects(alter: argparse.ArgumentParser) -> None:
+    """What a stream is to listen on (N10)."""
+    alter.add_argument(
+        "--subjects",
+        nargs="+",
+        action=_Subjects,
+        metavar="SUBJECT",
+        help="listen on these from now on, and on no others; of a stream of one partition",
+    )
+    alter.set_defaults(subject=UNSET, more_subjects=UNSET)
