@@ -10,6 +10,7 @@ from msgspec import UNSET
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
+from liftlog.core.replica import rollups
 from liftlog.core.replica.entries import BadEntry, RolledUp, decode_entry, encode_rolled_up
 from liftlog.core.replica.rolling import of_one_subject
 from liftlog.messages import (
@@ -104,6 +105,28 @@ def test_R23_all_takes_what_is_before_it_of_the_partition() -> None:
     assert shows(world, partition, 3, 5)
     put(world, partition, "*")
     assert shows(world, partition, 6)
+
+
+def test_R23_several_are_acted_on_at_once_and_the_newest_of_a_subject_counts() -> None:
+    world, partition = rolling()
+    acting = paused(world, partition)
+    put(world, partition, "abcdABAcDC")
+    acting._paused = 0
+    assert shows(world, partition, 5, 6, 8, 9)
+    assert world.run_until(lambda: journal(world, partition).removed.rolled_up == RolledUp(1, 10))
+
+
+def test_R23_no_more_entries_are_on_their_way_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollups, "AHEAD_MAX", 2)
+    world, partition = rolling()
+    acting = paused(world, partition)
+    put(world, partition, "abcdefABCDEF")
+    world.drop = lambda sender, to, message: message_of_journal(message, partition)
+    acting._paused = 0
+    world.run(0.4)
+    assert entries(world, partition) == 3
+    world.drop = lambda sender, to, message: False
+    assert shows(world, partition, *range(6, 12))
 
 
 def test_R23_where_nothing_rolls_up_nothing_is_written() -> None:

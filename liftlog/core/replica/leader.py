@@ -23,7 +23,7 @@ from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.rolling import of_one_subject
+from liftlog.core.replica.rolling import wishes_here
 from liftlog.core.replica.sequencer import sequence
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
@@ -40,7 +40,6 @@ from liftlog.messages import (
     RefusePublishes,
     Unsubscribe,
 )
-from liftlog.options.reading import read
 from liftlog.options.wishes import NO_WISHES, Refusal, Wishes
 from liftlog.types import NO_OFFSET, Batch, ClientRef, Message
 
@@ -332,7 +331,7 @@ class Leader:
         remembers = self.ids.on
         if remembers:
             received_ms = self.ids.stamp(received_ms)
-        wishes = None if plain else self._wishes(messages)
+        wishes = None if plain else wishes_here(log, messages, self._name(), remembers)
         if config is not None and config.read_only:
             self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config))
             ctx.mark("R19.read-only")
@@ -366,11 +365,6 @@ class Leader:
             self.ids.appended(received_ms)
         self.synced()
         return True
-
-    def _wishes(self, messages: list[Message]) -> list[Wishes] | None:
-        config, index = self.log.config, self.log.id.index
-        rolls_up = config is not None and config.rolls_up
-        return of_one_subject(messages, read(messages, self._name(), index, self.ids.on, rolls_up))
 
     def _sequence(
         self, base_offset: int, received_ms: int, messages: list[Message], wishes: list[Wishes] | None
@@ -512,7 +506,7 @@ class Leader:
         self.inflight_bytes -= known.size
         if known.late:
             self.ctx.mark("L9.late")
-            wishes = self._wishes(known.messages)
+            wishes = wishes_here(self.log, known.messages, self._name(), self.ids.on)
             text = f"the last message of its subject is not known yet: {known.late}; send it again"
             self._refuse(self.ctx.wall_ms, known.messages, wishes, ERR_NOT_READY, text)
             return False

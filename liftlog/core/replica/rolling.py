@@ -1,13 +1,25 @@
-"""Which messages may roll up those before them (R23), beyond what their headers say."""
+"""What messages ask for that come to a leader, and which of them may roll up those before them (R23)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from liftlog.core.replica.state import LogState
 from liftlog.messages import ERR_HEADER
+from liftlog.options.reading import read
 from liftlog.options.wishes import Refusal, Wishes
 from liftlog.subjects.grammar import publish_problem
 from liftlog.types import Message
+
+
+def wishes_here(
+    log: LogState, messages: Sequence[Message], stream: str, remembers: bool
+) -> list[Wishes] | None:
+    """What each asks for, of this partition of the stream of this name; None: none asks for anything.
+    `remembers`: it has a window of message ids (L7).
+    """
+    rolls_up = log.config is not None and log.config.rolls_up
+    return of_one_subject(messages, read(messages, stream, log.id.index, remembers, rolls_up))
 
 
 def of_one_subject(messages: Sequence[Message], wishes: list[Wishes] | None) -> list[Wishes] | None:

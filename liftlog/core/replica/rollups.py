@@ -3,7 +3,7 @@
 
     find    the leader goes through what is committed, in order, and looks for the header
     write   what the subject index has before the roll-up (S1) goes into the journal, as runs of offsets, an
-            entry for each answer (R21); the next part is asked for when that is committed
+            entry for each answer (R21), and no more than some dozens on their way
     say     when nothing is left of what was found, an entry says up to where the data was gone through
 
 Only what is committed is looked at, and a roll-up takes what lies before it, whatever came since: so it means
@@ -17,7 +17,6 @@ Copies evaluate nothing: all hide what the entries name. The model is `roll_ups`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_rolled_up
 from liftlog.core.replica.indexstate import KEPT_MS
@@ -35,6 +34,8 @@ SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""
 FOUND_MAX = 1000
 """So many roll-ups are found, about, before they are acted on."""
+AHEAD_MAX = 64
+"""So many entries at most are on their way."""
 SAID_EVERY = 10_000
 """So many messages are gone through, without a roll-up, before that is said."""
 PAUSE_MS = 10_000
@@ -43,18 +44,11 @@ UNKNOWN = -1
 EVERY_SUBJECT = ">"
 
 
-class RollUp(NamedTuple):
-    """What matches the pattern and lies below the offset is to go."""
-
-    pattern: str
-    offset: int
-
-
 class RollUps:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_at", "_ctx", "_data", "_end", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
+        *("_at", "_ctx", "_data", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
         *("_purges", "_removed", "_said", "asked", "request"),
     )
 
@@ -73,12 +67,12 @@ class RollUps:
         """What lies below is gone through."""
         self._said = 0
         """And so much of it is said to be."""
-        self._found: list[RollUp] = []
-        """What is still to be acted on, of what lies below."""
+        self._found: dict[str, int] = {}
+        """What is still to be acted on, of what lies below: what matches the pattern, and lies before the
+        offset, is to go.
+        """
         self._place = 0
         """What goes by the first of them below here is written."""
-        self._end = 0
-        """Where its newest entry ends."""
         self._paused = 0
         """Until this tick nothing is done."""
         self.request = 0
@@ -181,11 +175,9 @@ class RollUps:
         what = rolled_up_by(record.headers)
         if not what:
             return
-        every = what == ALL_BEFORE
-        pattern = EVERY_SUBJECT if every else record.subject.decode()
-        kept = [] if every else [one for one in self._found if one.pattern != pattern]
-        self._found = [*kept, RollUp(pattern, record.offset)]
-        self._place = 0
+        if what == ALL_BEFORE:
+            self._found.clear()
+        self._found[EVERY_SUBJECT if what == ALL_BEFORE else record.subject.decode()] = record.offset
 
     def _pause(self) -> None:
         self._ctx.mark("R23.paused")
@@ -195,10 +187,11 @@ class RollUps:
 
     def _ask(self) -> None:
         """What is there before the first of them."""
-        data, ctx, first = self._data, self._ctx, self._found[0]
-        if self._end > self._log.hw:
+        data, ctx = self._data, self._ctx
+        if self._log.leo - self._log.hw > AHEAD_MAX:
             return
-        least = min(first.offset, data.hw)
+        pattern, offset = next(iter(self._found.items()))
+        least = min(offset, data.hw)
         if not data.index.has(least):
             data.index.want(least, ctx.ticks_of(KEPT_MS))
             data.touch(JOBS_WAIT)
@@ -212,10 +205,10 @@ class RollUps:
                     request=number,
                     least=least,
                     what=MATCHING_RUNS,
-                    pattern=first.pattern,
+                    pattern=pattern,
                     offset=self._place,
                     limit=RUNS_MAX,
-                    until=data.hw if ctx.mutants.roll_up_takes_newer else first.offset,
+                    until=data.hw if ctx.mutants.roll_up_takes_newer else offset,
                     gone=self._removed.hidden(data.history),
                 )
             )
@@ -232,10 +225,9 @@ class RollUps:
             writes = purges.write(event.runs, self._data.history)
             if writes:
                 self._ctx.mark("R23.rolled-up")
-                self._end = self._log.leo
             self._place = event.place
             if event.place == NO_OFFSET:
-                del self._found[0]
+                del self._found[next(iter(self._found))]
                 self._place = 0
             if not self._found:
                 self._say(1)
