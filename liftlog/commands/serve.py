@@ -84,6 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dev.add_argument(
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
     )
+    dev.add_argument("--jetstream", action="store_true", help="answer programs written for NATS JetStream")
     dev.add_argument("--trace", metavar="DIR", help="write the nodes' protocol traces there")
     dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
     add_json_option(dev)
@@ -239,6 +240,7 @@ def _dev(args: argparse.Namespace) -> int:
         traces=Path(args.trace) if args.trace else None,
         nats_login=nats_login(args),
         metrics=True,
+        jetstream=args.jetstream,
     )
     try:
         cluster.start()

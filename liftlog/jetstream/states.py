@@ -99,7 +99,7 @@ async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> J
         consumer_count=len(consumers),
         num_subjects=len(counts) or UNSET,
     )
-    gone = max(0, last_seq - state.first_seq + 1 - messages)
+    gone = max(0, last_seq - state.first_seq + 1 - messages) if messages else 0
     if gone:
         state.num_deleted = gone
         if details:

@@ -203,8 +203,13 @@ async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
     end = await room.client.reader(info, 0).offset(NEW)
     if pattern == ">" and not seq and not keep:
         messages = sum((await room.client.subjects(info)).values())
-        await room.client.purge(call.stream, 0, end)
-        return PurgedAnswer(messages)
+        try:
+            await room.client.purge(call.stream, 0, end)
+            return PurgedAnswer(messages)
+        except RequestFailed as error:
+            # The front of the log stays where message ids are remembered by it; messages can go all the same.
+            if error.retryable:
+                raise
     up_to = min(end, seq - 1) if seq else end
     return PurgedAnswer(await room.client.purge_subjects(call.stream, 0, pattern, keep, up_to))
 

@@ -118,6 +118,12 @@ def test_R19_what_is_denied_is_denied_for_ever(name: str) -> None:
     assert alteration_problem(denied, on) == "" and altered(denied, on) == denied
 
 
+def test_R19_what_rolls_up_takes_messages_away() -> None:
+    rolls = altered(PLAIN, StreamChanges(allow_rollup=True))
+    assert "exclude each other" in limits_problem(altered(rolls, StreamChanges(deny_purge=True)))
+    assert altered(rolls, StreamChanges(sealed=True)).allow_rollup is UNSET
+
+
 def test_R19_sealing_is_for_ever_and_not_for_a_new_stream() -> None:
     sealed = altered(PLAIN, StreamChanges(sealed=True))
     assert (sealed.read_only, sealed.deny_delete, sealed.deny_purge) == (True, True, True)

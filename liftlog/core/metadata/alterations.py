@@ -35,6 +35,7 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     values: dict[str, Any] = changes.named
     if values.get("sealed"):
         values |= dict.fromkeys(SEALED, True)
+        values["allow_rollup"] = False
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 

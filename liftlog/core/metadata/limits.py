@@ -116,6 +116,11 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and removal exclude each other: what is compacted is deleted by a message without a "
             "value; leave one of them out"
         )
+    if config.allow_rollup is True and config.deny_purge is True:
+        return (
+            "allow_rollup and deny_purge exclude each other: a message that rolls up takes those before it "
+            "away; leave one of them out"
+        )
     if config.keeps_of_subject and not config.has_journal:
         return (
             "max_messages_per_subject takes messages out of the middle of a log: create the stream with "
