@@ -145,6 +145,7 @@ class Mutants(msgspec.Struct, frozen=True):
     said_again_as_folded: bool = False  # K2
     said_again_without_sequence: bool = False  # K8
     numbered_by_folded: bool = False  # K8
+    counted_once: bool = False  # K8
     ack_answered_at_append: bool = False  # K3
     repeated_ack_answered_at_once: bool = False  # K3
     ack_of_all_before: bool = False  # K6

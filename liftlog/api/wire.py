@@ -18,6 +18,7 @@ from struct import Struct as Layout
 import msgspec
 
 from liftlog.messages import (
+    AlterConsumerRequest,
     AlterStreamRequest,
     ClientMessage,
     ClientReply,
@@ -166,6 +167,7 @@ REQUEST_SINCE: Mapping[type[object], int] = {
     PurgeSubjectsRequest: 3,
     VisibleReadRequest: 3,
     CreateConsumerRequest: 3,
+    AlterConsumerRequest: 3,
     DeleteConsumerRequest: 3,
     ConsumersRequest: 3,
     PullRequest: 3,

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from itertools import count as count_from
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
@@ -32,6 +34,7 @@ from liftlog.messages import (
     RUNS_MAX,
     SETTLE_MAX,
     TERM,
+    AlterConsumerRequest,
     ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
@@ -64,6 +67,10 @@ class Delivery(NamedTuple):
     sequence: int = 0
     """Its number among all deliveries of its consumer, from 1 on (K8). Another one may have the same if this
     one was not recorded, and its leader is lost.
+    """
+    to_come: int = -1
+    """Behind it so many messages were to come that its consumer is to be given for the first time; -1: nobody
+    could tell.
     """
 
 
@@ -99,6 +106,20 @@ class PullConsumer:
     async def info(self) -> ConsumerInfo:
         """As the partition's leader knows it now. Raises RequestFailed."""
         return (await consumers_of(self._reader, self._name))[0]
+
+    async def alter(self, **changes: object) -> ConsumerInfo:
+        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins, its
+        filters, or `inactive_ms`. With `pause_until_ms` nothing is delivered before that time, by its
+        leader's clock. Raises RequestFailed, with code "already-exists" if somebody else altered it.
+        """
+        try:
+            config = msgspec.structs.replace(self.config, **changes)
+        except TypeError as error:
+            raise LiftlogError(f"a consumer has no such thing to alter: {error}") from None
+        request = AlterConsumerRequest(self.partition, self.number, self.config, config)
+        info = (await self._reader.ask_leader(request, ConsumersReply)).consumers[0]
+        self.config = info.config
+        return info
 
     async def fetch(
         self, messages: int = 100, *, wait_ms: int = 1000, max_bytes: int = 1024 * 1024
@@ -143,6 +164,7 @@ class PullConsumer:
                 epoch=reply.epoch,
                 recorded=reply.recorded,
                 sequence=numbers[record.offset],
+                to_come=_to_come(reply, record.offset),
             )
             for record in records
             if record.offset in counts
@@ -227,6 +249,14 @@ class Pulling:
                 )
             )
         return self._here.popleft()
+
+
+def _to_come(reply: PullReply, offset: int) -> int:
+    """Behind a message of an answer: what is told, and those of it that are given for the first time."""
+    later = [max(first, offset + 1) for first, length, count in reply.runs if count == 1]
+    ends = [first + length for first, length, count in reply.runs if count == 1]
+    inside = sum(max(0, end - begin) for begin, end in zip(later, ends, strict=True))
+    return reply.to_come + inside if reply.to_come >= 0 else -1
 
 
 def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:

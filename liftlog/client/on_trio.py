@@ -322,6 +322,9 @@ class TrioPullConsumer:
     async def ack(self, *deliveries: Delivery) -> list[int]:
         return await self._bridge.run(lambda: self.consumer.ack(*deliveries))
 
+    async def alter(self, **changes: object) -> ConsumerInfo:
+        return await self._bridge.run(lambda: self.consumer.alter(**changes))
+
     async def term(self, *deliveries: Delivery) -> list[int]:
         return await self._bridge.run(lambda: self.consumer.term(*deliveries))
 

@@ -100,6 +100,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="something for yourself, which is told with the consumer",
     )
     _finish(add, _add)
+    _add_alter(actions)
     ls = actions.add_parser("ls", help="the consumers of a partition")
     ls.add_argument("stream", metavar="STREAM")
     _finish(ls, _list)
@@ -115,6 +116,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     remove = actions.add_parser("rm", help="remove a consumer, with all that is known of it")
     _name(remove)
     _finish(remove, _remove)
+
+
+def _add_alter(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    alter = actions.add_parser("alter", help="have a consumer wait otherwise for acks, or pause it")
+    _name(alter)
+    alter.add_argument("--ack-wait", type=duration_ms, metavar="TIME")
+    alter.add_argument("--backoff", type=_durations, metavar="TIMES")
+    alter.add_argument("--max-deliver", type=natural, metavar="N")
+    alter.add_argument("--max-ack-pending", type=positive_count, metavar="N")
+    alter.add_argument("--note", action="append", type=_note, metavar="NAME=VALUE", help="in place of all")
+    alter.add_argument("--pause", metavar="UNTIL", help="deliver nothing before then; 'now' ends a pause")
+    _finish(alter, _alter)
 
 
 def _durations(text: str) -> tuple[int, ...]:
@@ -138,7 +151,7 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
     if where.isdecimal():
         where, offset = DELIVER_FROM, int(where)
     elif where not in (DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS):
-        where, timestamp_ms = DELIVER_TIME, _moment(where)
+        where, timestamp_ms = DELIVER_TIME, _moment("--deliver", where)
     return ConsumerConfig(
         ack_wait_ms=args.ack_wait,
         max_deliver=args.max_deliver,
@@ -154,16 +167,15 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
     )
 
 
-def _moment(text: str) -> int:
+def _moment(option: str, text: str) -> int:
     """An instant, in milliseconds since 1970."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        words = ", ".join((DELIVER_ALL, DELIVER_NEW, DELIVER_LAST, DELIVER_LASTS))
-        say = f"say {words}, an offset, or a time such as 2026-05-01T12:00:00Z"
-        raise LiftlogError(f"--deliver {text}: {say}") from None
+        say = "one of the words that its help names, or a time such as 2026-05-01T12:00:00Z"
+        raise LiftlogError(f"{option} {text}: say {say}") from None
     if moment.tzinfo is None:
-        raise LiftlogError(f"--deliver {text}: say of which zone that is, such as {text}Z")
+        raise LiftlogError(f"{option} {text}: say of which zone that is, such as {text}Z")
     return max(0, round(moment.timestamp() * 1000))
 
 
@@ -191,6 +203,26 @@ async def _add(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         made = await client.consumer(args.stream, args.name, config=config, partition=args.partition)
         info = await made.info()
+    _show(args, [info], _plain(info))
+    return 0
+
+
+async def _alter(args: argparse.Namespace) -> int:
+    asked = {
+        "ack_wait_ms": args.ack_wait,
+        "backoff_ms": args.backoff,
+        "max_deliver": args.max_deliver,
+        "max_ack_pending": args.max_ack_pending,
+        "notes": tuple(args.note) if args.note else None,
+    }
+    changes = {name: value for name, value in asked.items() if value is not None}
+    if args.pause is not None:
+        changes["pause_until_ms"] = 0 if args.pause == "now" else _moment("--pause", args.pause)
+    if not changes:
+        raise LiftlogError("say what to alter; see: liftlog consumer alter --help")
+    async with await connect(args) as client:
+        consumer = await client.consumer(args.stream, args.name, partition=args.partition)
+        info = await consumer.alter(**changes)
     _show(args, [info], _plain(info))
     return 0
 

@@ -31,6 +31,7 @@ from liftlog.messages import (
     LAST_OF_SUBJECT,
     SUBJECT_QUESTIONS,
     AddNodeRequest,
+    AlterConsumerRequest,
     AlterStreamRequest,
     ClientReply,
     ClientRequest,
@@ -135,6 +136,7 @@ class Requests:
                 self._delete(client, request)
             case (
                 CreateConsumerRequest()
+                | AlterConsumerRequest()
                 | DeleteConsumerRequest()
                 | ConsumersRequest()
                 | PullRequest()

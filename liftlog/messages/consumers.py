@@ -102,6 +102,8 @@ class ConsumerConfig(
     """It goes when nobody has pulled, settled or asked about it for so long, as its leader sees it; a new
     leader begins to count anew. 0 = it stays.
     """
+    pause_until_ms: Number = 0
+    """Nothing is delivered before, by its leader's clock; since 1970."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Below it everything is done."""
     ack_pending: int
     num_pending: int
-    """Committed messages that were not delivered yet; -1 with a filter: they are not counted."""
+    """Committed messages that match and were not delivered yet; -1: nobody can count them now."""
     sequence: int = 0
     """K8: so many deliveries there were, of any message."""
     floor_sequence: int = 0
@@ -143,6 +145,18 @@ class CreateConsumerRequest(Struct):
 
     partition: PartitionId
     name: Line
+    config: ConsumerConfig
+
+
+class AlterConsumerRequest(Struct):
+    """K1: from now on it has this configuration, in which where it begins, its filters and `inactive_ms` are
+    as they were. `consumer`: its number. `was`: what the client takes it to have; with another one, and not
+    `config`, the request is refused. Answered by `ConsumersReply`.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    was: ConsumerConfig
     config: ConsumerConfig
 
 
@@ -185,7 +199,8 @@ class PullReply(Struct):
 
     `recorded`: where the entry of the journal ends that says so; 0: it left before that was committed, which
     it may once, by the leader of the epoch that wrote the messages. Without runs nothing came in time.
-    `sequence`: the number of the first delivery in `runs`; the others follow (K8).
+    `sequence`: the number of the first delivery in `runs`; the others follow (K8). `to_come`: so many that
+    match were committed and not delivered behind these, not before the pull came; -1: nobody can tell.
     """
 
     partition: PartitionId
@@ -195,6 +210,7 @@ class PullReply(Struct):
     runs: list[Counted] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
     sequence: int = 0
+    to_come: int = -1
 
 
 class SettleRequest(Struct):
@@ -224,6 +240,11 @@ class SettledReply(Struct):
 
 
 ConsumerRequest = (
-    CreateConsumerRequest | DeleteConsumerRequest | ConsumersRequest | PullRequest | SettleRequest
+    CreateConsumerRequest
+    | AlterConsumerRequest
+    | DeleteConsumerRequest
+    | ConsumersRequest
+    | PullRequest
+    | SettleRequest
 )
 ConsumerReply = ConsumersReply | PullReply | SettledReply

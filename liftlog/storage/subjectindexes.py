@@ -25,6 +25,7 @@ from liftlog.messages import (
     BEYOND_NEWEST,
     LAST_OF_EACH,
     LAST_OF_SUBJECT,
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     NEXT_MATCH,
@@ -318,6 +319,9 @@ class SubjectIndexes:
                 return answer._replace(place=until)
         elif job.what in (MATCHING_RUNS, BEYOND_NEWEST):
             return _runs(index, job, answer)
+        elif job.what == MATCHES_FROM:
+            counts = [index.count_from(pattern, job.offset) for pattern in job.patterns]
+            return answer._replace(messages=sum(counts))
         elif job.what == LAST_OF_EACH:
             return _lasts(index, job, answer)
         elif job.what == NEWEST_MATCHES:

@@ -10,6 +10,7 @@ from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, sli
 from liftlog.messages import (
     BEYOND_NEWEST,
     LAST_OF_EACH,
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     AskLasts,
@@ -196,6 +197,8 @@ class Log:
             until = min(job.until, max(job.offset, self.log_start) + 2)
             runs = [OffsetRange(*run) for run in index.beyond(job.keep, job.offset, until, job.until)]
             place = until if until < job.until else -1
+        elif job.what == MATCHES_FROM:
+            counted = sum(index.count_from(pattern, job.offset) for pattern in job.patterns)
         elif job.what == NEWEST_MATCHES:
             low = max(self.log_start, job.until - 2)
             matching = [offset for run in index.runs(job.pattern, low, job.until) for offset in range(*run)]

@@ -13,6 +13,7 @@ from liftlog.client.consuming import _requests
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import (
     ACKED,
+    Altered,
     ConsumerDeleted,
     ConsumerEntry,
     Created,
@@ -37,6 +38,7 @@ from liftlog.messages import (
     PENDING_MAX,
     RUNS_MAX,
     SETTLE_MAX,
+    AlterConsumerRequest,
     ConsumerConfig,
     ConsumersReply,
     ConsumersRequest,
@@ -51,6 +53,7 @@ from liftlog.messages import (
     PurgeRequest,
     SettledReply,
     SettleRequest,
+    SubjectsFolded,
     offsets_of,
     runs_of,
 )
@@ -71,6 +74,7 @@ COUNTED = st.lists(OFFSETS, max_size=8, unique=True).map(
 LINES = st.lists(st.builds(EpochStart, st.integers(1, 5), OFFSETS), max_size=3)
 ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Created, st.sampled_from("ab"), st.just(NO_LOSS), OFFSETS, LINES),
+    st.builds(Altered, NUMBERS, st.just(ConsumerConfig())),
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
@@ -445,7 +449,7 @@ def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader()
     settle(world, partition, number, "ack", 5)
     assert given_to(pull(world, partition, number, wait_ms=5000)) == {2: (b"2", 2)}
     told = info(world, partition)
-    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, -1)
+    assert (told.position, told.floor, told.ack_pending, told.num_pending) == (7, 2, 1, 0)
 
 
 def test_k6_of_several_filters_each_lets_through_what_it_matches() -> None:
@@ -593,6 +597,42 @@ def test_k1_idle_consumers_are_those_not_heard_of_for_so_long(steps: list[tuple[
         if number in last:
             idle.heard(consumers.by_number[number])
             last[number] = now[0]
+
+
+def test_k1_a_consumer_is_altered_by_an_entry_and_paused() -> None:
+    world, partition = ready(3)
+    number = made(world, partition)
+    slow = msgspec.structs.replace(NO_LOSS, max_deliver=2, max_ack_pending=1, notes=(("a", "b"),))
+    alter = AlterConsumerRequest(partition, number, NO_LOSS, slow)
+    leader = world.leader(partition)
+    first, second = world.ask(leader, alter), world.ask(leader, alter)
+    third = world.ask(leader, AlterConsumerRequest(partition, number, NO_LOSS, NO_LOSS))
+    assert world.run_until(lambda: {first, second, third} <= set(world.replies))
+    assert world.replies[first].consumers == world.replies[second].consumers
+    assert "is being altered" in world.replies[third].description
+    changed_leader(world, partition)
+    assert info(world, partition).config == slow
+    assert asks(world, partition, alter).consumers[0].config == slow, "K1: again"
+    assert list(given_to(pull(world, partition, number))) == [0]
+    wrong = AlterConsumerRequest(partition, number, NO_LOSS, ConsumerConfig())
+    assert "was altered meanwhile" in asks(world, partition, wrong).description
+    for config, text in (
+        (msgspec.structs.replace(slow, filter="a"), "filter of a consumer stays ''"),
+        (msgspec.structs.replace(slow, backoff_ms=(1, 2, 3)), "leave out waits"),
+        (msgspec.structs.replace(slow, notes=(("a", "x" * NOTES_BYTES_MAX),)), "8193 bytes"),
+    ):
+        refused = asks(world, partition, AlterConsumerRequest(partition, number, slow, config))
+        assert text in refused.description
+    wall_ms = world.nodes[world.leader(partition)].ctx.wall_ms
+    paused = msgspec.structs.replace(slow, max_ack_pending=5, pause_until_ms=wall_ms + 3000)
+    asks(world, partition, AlterConsumerRequest(partition, number, slow, paused))
+    waits = world.ask(world.leader(partition), PullRequest(partition, number, wait_ms=10_000))
+    assert pull(world, partition, number).runs == []
+    world.run(2)
+    assert waits not in world.replies
+    world.run(2)
+    assert list(given_to(world.replies[waits])) == [1, 2]
+    assert asks(world, partition, AlterConsumerRequest(partition, 99, slow, slow)).code == "not-found"
 
 
 def test_a_filter_that_is_no_pattern_is_refused() -> None:
@@ -962,4 +1002,66 @@ def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None
 
 def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
     data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
-    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)])
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)
+
+
+def test_k8_what_is_to_come_is_told_with_each_delivery_and_in_the_info() -> None:
+    """What is in memory is counted without the index, once."""
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "c", "b", "a.x", "b")
+    config = ConsumerConfig(filter="a.*", filters=("c",))
+    number, plain = made(world, partition, config), made(world, partition, name="all")
+    assert [info(world, partition, name).num_pending for name in ("c", "all")] == [4, 7]
+    assert [pull(world, partition, number, most).to_come for most in (1, 2)] == [3, 1]
+    asks(world, partition, DeleteMessageRequest(partition, 5))
+    assert info(world, partition).num_pending == 0
+    settle(world, partition, number, "nak", 0)
+    assert pull(world, partition, number).to_come == 0
+    assert [pull(world, partition, plain, most).to_come for most in (2, 9)] == [4, 0]
+    marks = world.nodes[world.leader(partition)].marks
+    assert "K8.counted" in marks and "K8.asked" not in marks
+
+
+def test_k8_what_is_not_in_memory_the_index_counts_once_and_anew_when_something_is_gone() -> None:
+    """A pull that does not wait waits for that."""
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y", "b", "a.x")
+    leader = world.leader(partition)
+    world.replica(leader, partition).log.cache.clear()
+
+    def asked() -> int:
+        return world.nodes[leader].marks["K8.asked"]
+
+    number = made(world, partition, ConsumerConfig(filter="a.*"))
+    reply = pull(world, partition, number, 1)
+    assert (reply.runs, reply.to_come, asked()) == ([(0, 1, 1)], 2, 1)
+    assert (info(world, partition).num_pending, asked()) == (2, 1)
+    asks(world, partition, DeleteMessageRequest(partition, 4))
+    world.replica(leader, partition).log.cache.clear()
+    assert (info(world, partition).num_pending, asked()) == (1, 2)
+    assert "K8.counted" not in world.nodes[leader].marks
+    reply = pull(world, partition, number, 1)
+    assert (reply.runs, reply.to_come, asked()) == ([(2, 1, 1)], 0, 2)
+
+
+def test_k8_where_the_index_cannot_be_made_nobody_is_told_and_deliveries_go_on() -> None:
+    world, partition = ready(0)
+    mixed(world, partition, "a.x", "b", "a.y")
+    leader = world.leader(partition)
+    log = world.disks[leader].logs[partition]
+    log.fold_slice = 0
+    world.replica(leader, partition).log.cache.clear()
+    number = made(world, partition, ConsumerConfig(filter="a.*"))
+    waits = world.ask(leader, ConsumersRequest(partition, "c"))
+    world.run(0.3)
+    counting = journal_of(world, partition).roles.consumers.counting
+    assert waits not in world.replies
+    counting.folded(SubjectsFolded(partition, 0, False, error="no room", full=True))
+    assert world.run_until(lambda: waits in world.replies)
+    assert world.replies[waits].consumers[0].num_pending == -1
+    reply = pull(world, partition, number, 1, wait_ms=1000)
+    assert (reply.runs, reply.to_come) == ([(0, 1, 1)], -1)
+    assert world.nodes[leader].marks["K8.paused"] == 1
+    log.fold_slice = 100
+    world.run(11.0)
+    assert info(world, partition).num_pending == 1

@@ -17,6 +17,7 @@ from liftlog.core.metadata.records import STALE
 from liftlog.core.node import Node
 from liftlog.messages import (
     SINCE_PROTOCOL,
+    AlterConsumerRequest,
     AppendRequest,
     ClientReply,
     ConsumersReply,
@@ -68,6 +69,7 @@ ANSWER_OF = {
     PurgeSubjectsRequest: SubjectsPurged,
     VisibleReadRequest: VisibleReadReply,
     CreateConsumerRequest: ConsumersReply,
+    AlterConsumerRequest: ConsumersReply,
     DeleteConsumerRequest: DoneReply,
     ConsumersRequest: ConsumersReply,
     PullRequest: PullReply,

@@ -240,7 +240,18 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         assert [one["name"] for one in listed] == ["billing"]
         assert "billing" in await run("consumer", "ls", "orders")
         assert "another configuration" in await cluster.refused("consumer", "add", *billing)
-        assert "an offset" in await cluster.refused("consumer", "add", "orders", "x", "--deliver", "middle")
+        assert "or a time" in await cluster.refused("consumer", "add", "orders", "x", "--deliver", "middle")
+        state = ("--deliver", "last-per-subject", "--filter", "orders.new", "--filter", "orders.*.refunded")
+        await run("consumer", "add", "orders", "state", *state, "--note", "owner=us", "--inactive", "1h")
+        shown = await run("consumer", "next", "orders", "state", "--count", "9", "--json")
+        assert [json.loads(line)["offset"] for line in shown.splitlines()] == [1, 2]
+        await run("consumer", "add", "orders", "since", "--deliver", "2026-05-01T12:00:00Z")
+        alter = ("consumer", "alter", *billing, "--json")
+        told = json.loads(await run(*alter, "--pause", "2999-01-01T00:00:00Z"))
+        assert told["config"]["pause_until_ms"] > 32_000_000_000_000
+        assert "no message came" in await run("consumer", "next", *billing, "--wait", "100ms")
+        told = json.loads(await run(*alter, "--pause", "now", "--max-deliver", "7"))
+        assert (told["config"]["pause_until_ms"], told["config"]["max_deliver"]) == (0, 7)
         await run("consumer", "add", "orders", "newest", "--deliver", "last", "--backoff", "100ms,10m")
         newest = ("orders", "newest", "--wait", "20s", "--no-ack", "--json")
         for delivered in (1, 2):

@@ -308,7 +308,10 @@ def test_what_a_filter_leaves_out_may_be_passed_without_a_word() -> None:
     world = Told()
     config = ConsumerConfig(filter="other")
     number = world.wrote(Created("work", config, 0, []))
-    world.truth.exact(ConsumerInfo("work", number, config, 3, 3, 0, -1), 0)
+    for to_come in (-1, 0):
+        world.truth.exact(ConsumerInfo("work", number, config, 3, 3, 0, to_come), 0)
+    with violated("PendingExact"):
+        world.truth.exact(ConsumerInfo("work", number, config, 3, 3, 0, 1), 0)
     plain = world.wrote(Created("plain", CONFIG, 0, []))
     with violated("PendingExact"):
         world.truth.exact(ConsumerInfo("plain", plain, CONFIG, 3, 3, 0, 0), 0)
@@ -361,3 +364,19 @@ def test_the_newest_leader_is_asked_and_not_who_began_last() -> None:
     """A paused node began an older epoch later; nobody else was asked any more: the world never healed."""
     result = run_seed(RunOptions(seed=108, profile="consumers"))
     assert result.good, result.finding
+
+
+def test_another_number_of_messages_to_come_is_found() -> None:
+    """PendingExact: in the info, and behind what is given."""
+    world = Told()
+    number = world.begun()
+    with violated("PendingExact"):
+        world.truth.exact(ConsumerInfo("work", number, CONFIG, 0, 0, 0, 2), 0)
+    with violated("PendingExact"):
+        world.truth.exact(ConsumerInfo("work", number, CONFIG, 0, 0, 0, -1), 0)
+    reply = world.given(number, 0, 1, 0)
+    for to_come, committed in ((-1, 3), (2, 3), (1, 2), (2, 2), (0, 0)):
+        world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed)
+    for to_come, committed in ((1, 3), (3, 3), (3, 0), (0, 2)):
+        with violated("PendingExact"):
+            world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed)

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from liftlog.format import compress, decode_records, encode_records
 from liftlog.messages import (
+    MATCHES_FROM,
     MATCHING_RUNS,
     NEWEST_MATCHES,
     AppendLog,
@@ -101,10 +102,18 @@ class Owner:
         raise AssertionError("the fold does not end")
 
     def ask(
-        self, what: str, pattern: str, offset: int = 0, *, least: int = 0, limit: int = 1000, until: int = 0
+        self,
+        what: str,
+        pattern: str,
+        offset: int = 0,
+        *,
+        least: int = 0,
+        limit: int = 1000,
+        until: int = 0,
+        patterns: tuple[str, ...] = (),
     ) -> SubjectsTold | SubjectsFolded:
         job = AskSubjects(LOG, 5, least, what, pattern, offset, limit)
-        job.until, job.gone = until, self.gone.copy()
+        job.until, job.gone, job.patterns = until, self.gone.copy(), patterns
         (event,) = self.do(job)
         assert isinstance(event, SubjectsTold | SubjectsFolded) and event.request == 5
         return event
@@ -168,6 +177,8 @@ class Owner:
             found += [offset for run in told.runs for offset in range(*run)]
             at = told.place
         assert found == matching
+        counted = self.ask(MATCHES_FROM, "", at := plain.first, patterns=(pattern, "of.nobody"))
+        assert isinstance(counted, SubjectsTold) and counted.messages == plain.count_from(pattern, at)
         for keep in (1, 3, 100):
             told = self.ask(NEWEST_MATCHES, pattern, limit=keep, until=below)
             assert isinstance(told, SubjectsTold)

@@ -30,7 +30,7 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     frames: list[bytes] = []
     for batch in batches:
         picked: list[int] = []
-        for offset in _offsets(batch, flight.filters):
+        for offset in matching(batch, flight.filters):
             due = offset in flight.lapsed if again else offset >= start and flight.wants(offset)
             if due and len(counts) + len(picked) < most:
                 picked.append(offset)
@@ -42,7 +42,7 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
 
 
-def _offsets(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
+def matching(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
     """Where it has records, with subjects that one of the filters matches if there are any."""
     if not filters and not read_header(batch.data).sparse:
         return range(batch.base_offset, batch.end_offset)

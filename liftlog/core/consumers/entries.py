@@ -49,6 +49,13 @@ class Created(Struct):
     heeds: Number = 0
 
 
+class Altered(Struct):
+    """From here on it has this configuration."""
+
+    consumer: Number
+    config: ConsumerConfig
+
+
 class Delivered(Struct):
     """The position moves to `end`, over data with these epochs; `runs` were delivered, so often."""
 
@@ -97,7 +104,7 @@ class SaidAgain(Struct):
     """So many deliveries there were."""
 
 
-ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain
+ConsumerEntry = Created | Altered | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ConsumerEntry] = msgspec.msgpack.Decoder(ConsumerEntry)

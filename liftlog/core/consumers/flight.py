@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from liftlog.core.consumers.state import Consumer
+from liftlog.core.consumers.tally import FlightTally
 from liftlog.messages import PullRequest
 from liftlog.subjects.grammar import pattern_tokens
 from liftlog.types import ClientRef
@@ -29,6 +30,8 @@ class WaitingPull(NamedTuple):
     client: ClientRef
     request: PullRequest
     until: int
+    since: int = 0
+    """So many questions were asked before it came (K8)."""
 
 
 class Flight:
@@ -47,6 +50,7 @@ class Flight:
         "sequence",
         "settling",
         "start",
+        "tally",
         "written",
     )
 
@@ -58,6 +62,7 @@ class Flight:
         seen, none of its filters matches anything."""
         self.sequence = consumer.sequence
         """So many deliveries there are when all that is written is folded (K8)."""
+        self.tally = FlightTally()
         self.filters = [pattern_tokens(pattern) for pattern in patterns]
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
@@ -96,8 +101,9 @@ class Flight:
         """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
         first of these deliveries (K8).
         """
-        first = self.sequence + 1
+        first, fresh = self.sequence + 1, max(self.ahead, self.consumer.since)
         self.sequence += len(counts)
+        self.tally.took(offset for offset, _ in counts if offset >= fresh)
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
@@ -117,6 +123,7 @@ class Flight:
     def skip(self, end: int) -> None:
         """Below there is nothing more for it."""
         self.ahead = max(self.ahead, end)
+        self.tally.passed(self.ahead)
 
     def due(self, offset: int) -> None:
         """It is to be delivered again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from liftlog.core.consumers.state import Consumers
+from liftlog.core.consumers.state import Consumer, Consumers
 from liftlog.messages import (
     DELIVER_FROM,
     DELIVER_LAST,
@@ -20,6 +20,7 @@ from liftlog.messages import (
     FILTERS_MAX,
     NOTES_BYTES_MAX,
     PENDING_MAX,
+    AlterConsumerRequest,
     ConsumerConfig,
     CreateConsumerRequest,
     ErrorReply,
@@ -33,6 +34,8 @@ CONSUMERS_MAX = 256
 """Of one partition."""
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
+FIXED = ("deliver", "offset", "timestamp_ms", "filter", "filters", "inactive_ms")
+"""What is not altered of a consumer."""
 LASTS_MAX = 65_536
 """Subjects with whose last messages one consumer may begin."""
 LASTS_ALL_MAX = 4 * LASTS_MAX
@@ -63,10 +66,7 @@ def not_created(
     if config.deliver == DELIVER_LAST and config.patterns:
         text = "the last message that a filter matches is not looked for: say deliver 'last-per-subject'"
         return ErrorReply(ERR_INVALID, text, False)
-    if 0 < config.max_deliver < len(config.backoff_ms):
-        text = f"backoff_ms names {len(config.backoff_ms)} waits, and max_deliver is {config.max_deliver}:"
-        return ErrorReply(ERR_INVALID, f"{text} make it as many, or leave out waits", False)
-    if problem := _filters_problem(config.patterns) or _notes_problem(config):
+    if problem := _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config):
         return ErrorReply(ERR_INVALID, problem, False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
@@ -81,12 +81,40 @@ def not_created(
     if len(configs) >= CONSUMERS_MAX:
         text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}: delete some first"
         return ErrorReply(ERR_INVALID, text, False)
-    pending = sum(one.max_ack_pending for one in configs) + config.max_ack_pending
+    return _too_many_pending([*configs, config])
+
+
+def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers) -> ErrorReply | None:
+    """Why a consumer cannot be altered so, where it is not so already."""
+    config, now = request.config, consumer.config
+    if now != request.was:
+        text = f"consumer {consumer.name!r} was altered meanwhile: look at it again, and then alter it"
+        return ErrorReply(ERR_EXISTS, text, False)
+    for name in FIXED:
+        if getattr(config, name) != getattr(now, name):
+            text = f"{name} of a consumer stays {getattr(now, name)!r}: make another consumer"
+            return ErrorReply(ERR_INVALID, text, False)
+    if problem := _waits_problem(config) or _notes_problem(config):
+        return ErrorReply(ERR_INVALID, problem, False)
+    others = [one.config for one in consumers.by_number.values() if one is not consumer]
+    return _too_many_pending([*others, config])
+
+
+def _too_many_pending(configs: Sequence[ConsumerConfig]) -> ErrorReply | None:
+    pending = sum(one.max_ack_pending for one in configs)
     if pending > PENDING_ALL_MAX:
         text = f"the consumers of this partition would have {pending} messages pending, and may have"
         text = f"{text} {PENDING_ALL_MAX}: give this one a smaller max_ack_pending"
         return ErrorReply(ERR_INVALID, text, False)
     return None
+
+
+def _waits_problem(config: ConsumerConfig) -> str:
+    """Why it cannot wait so for acks; empty if it can."""
+    if not 0 < config.max_deliver < len(config.backoff_ms):
+        return ""
+    text = f"backoff_ms names {len(config.backoff_ms)} waits, and max_deliver is {config.max_deliver}:"
+    return f"{text} make it as many, or leave out waits"
 
 
 def too_many_lasts(told: SubjectsTold, consumers: Consumers) -> ErrorReply | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from liftlog.core.consumers.entries import (
     LINE_MAX,
+    Altered,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -60,6 +61,10 @@ class Consumer:
         if offset >= self.since:
             return offset
         return next((run.start for run in self.lasts.runs(offset, self.since)), self.since)
+
+    def altered(self, config: ConsumerConfig) -> None:
+        """It has this configuration now."""
+        self.config = config
 
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
@@ -158,6 +163,8 @@ class Consumers:
         if consumer is None:
             return
         match entry:
+            case Altered():
+                consumer.altered(entry.config)
             case Delivered():
                 consumer.delivered(entry)
             case Done():
@@ -221,6 +228,13 @@ def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
         else:
             runs.append((offset, 1, count))
     return runs
+
+
+def line_between(history: Sequence[EpochStart], start: int, end: int) -> list[EpochStart]:
+    """By which epochs the data in [start, end) were written; the newest ones."""
+    inside = [entry for entry in history if entry.start < end]
+    before = [entry for entry in inside if entry.start <= start]
+    return inside[max(0, len(before) - 1) :][-LINE_MAX:] if start < end else []
 
 
 def _epoch(line: Sequence[EpochStart], offset: int) -> int:

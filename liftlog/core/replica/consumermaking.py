@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from liftlog.core.consumers.entries import LINE_MAX, ConsumerDeleted, ConsumerEntry, Created
-from liftlog.core.consumers.making import LASTS_MAX, begins_at, not_created, too_many_lasts
+from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, ConsumerEntry, Created
+from liftlog.core.consumers.making import LASTS_MAX, begins_at, not_altered, not_created, too_many_lasts
+from liftlog.core.consumers.state import Consumer
 from liftlog.core.replica.indexstate import KEPT_MS
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import JOBS_WAIT, LogState
@@ -26,8 +27,10 @@ from liftlog.messages import (
     ERR_INDEX_FULL,
     ERR_NOT_READY,
     LAST_OF_EACH,
+    AlterConsumerRequest,
     AskSubjects,
     ClientReply,
+    ConsumerConfig,
     CreateConsumerRequest,
     DoneReply,
     ErrorReply,
@@ -86,7 +89,7 @@ class ConsumerMaking:
     """Of one leader. `journal`: the log that the entries stand in."""
 
     __slots__ = (
-        *("_asked", "_creating", "_ctx", "_data", "_desk", "_finding", "_journal", "_removed"),
+        *("_altering", "_asked", "_creating", "_ctx", "_data", "_desk", "_finding", "_journal", "_removed"),
         "dropping",
     )
 
@@ -103,6 +106,8 @@ class ConsumerMaking:
         self._asked: PlaceQuestion | None = None
         self.dropping: dict[int, int] = {}
         """By number: where the entry ends."""
+        self._altering: dict[int, tuple[ConsumerConfig, int]] = {}
+        """By number: to what, and where the entry ends."""
 
     @property
     def asked(self) -> int:
@@ -243,7 +248,7 @@ class ConsumerMaking:
         for client in self._finding.pop(name).clients:
             self._desk.reply(client, reply)
 
-    # -- deleting ------------------------------------------------------------------------------------
+    # -- altering and deleting ---------------------------------------------------------------------
 
     def delete(self, client: ClientRef, name: str) -> bool:
         """False: there is none of this name."""
@@ -255,6 +260,31 @@ class ConsumerMaking:
             end = 0
         self._desk.wait_for(client, end, DoneReply(f"deleted consumer {name}"))
         return True
+
+    def alter(self, client: ClientRef, request: AlterConsumerRequest, consumer: Consumer) -> None:
+        """K1: whoever asks for the same waits for the same entry."""
+        number, name = consumer.number, consumer.name
+        altering = self._altering.get(number)
+        if altering is not None and altering[0] == request.config:
+            self._ctx.mark("K1.again")
+            self._desk.wait_for(client, altering[1], name)
+        elif altering is not None:
+            text = f"consumer {name!r} is being altered; try again"
+            self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        elif consumer.config == request.config:
+            self._ctx.mark("K1.again")
+            self._desk.show(client, name)
+        elif (refusal := not_altered(request, consumer, self._removed.consumers)) is not None:
+            self._desk.reply(client, refusal)
+        else:
+            self._ctx.mark("K1.altered")
+            end = self._desk.write(Altered(number, request.config))
+            self._altering[number] = request.config, end
+            self._desk.wait_for(client, end, name)
+
+    def changes(self, number: int) -> bool:
+        """Whether it is being altered or deleted: nothing is delivered until that is folded."""
+        return number in self._altering or number in self.dropping
 
     def drop(self, number: int) -> int:
         """Where the entry ends that says that it is no more."""
@@ -268,6 +298,7 @@ class ConsumerMaking:
     def folded(self, end: int) -> list[int]:
         """The journal is folded up to there. Whose deletion that has."""
         self._creating = {name: one for name, one in self._creating.items() if one[1] > end}
+        self._altering = {number: one for number, one in self._altering.items() if one[1] > end}
         dropped = [number for number, until in self.dropping.items() if until <= end]
         for number in dropped:
             del self.dropping[number]

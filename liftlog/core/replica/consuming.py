@@ -18,7 +18,6 @@ from liftlog.core.consumers.entries import (
     ACKED,
     AT_LIMIT,
     GONE,
-    LINE_MAX,
     TERMINATED,
     ConsumerEntry,
     Delivered,
@@ -29,13 +28,14 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
-from liftlog.core.consumers.state import Consumer, counted_runs
+from liftlog.core.consumers.state import Consumer, counted_runs, line_between
 from liftlog.core.replica.consumermaking import ConsumerMaking
+from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
-from liftlog.core.replica.telling import info_of, is_gone
+from liftlog.core.replica.telling import InfosAsked, is_gone
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
@@ -49,8 +49,8 @@ from liftlog.messages import (
     SETTLE_MAX,
     SETTLES,
     TERM,
+    AlterConsumerRequest,
     ClientReply,
-    ConsumerInfo,
     ConsumerRequest,
     ConsumersReply,
     ConsumersRequest,
@@ -71,7 +71,7 @@ from liftlog.messages import (
     offsets_of,
     runs_of,
 )
-from liftlog.types import Batch, ClientRef, EpochStart, LiftlogError
+from liftlog.types import Batch, ClientRef, LiftlogError
 
 PULLS_MAX = 512
 """Pulls of one partition that wait for messages."""
@@ -92,6 +92,7 @@ class ConsumersLead:
     __slots__ = (
         "_agenda",
         "_answers",
+        "_asked",
         "_begun",
         "_ctx",
         "_data",
@@ -105,6 +106,7 @@ class ConsumersLead:
         "_serves_from",
         "_swept",
         "_wrote",
+        "counting",
     )
 
     def __init__(
@@ -128,6 +130,8 @@ class ConsumersLead:
 
         self._begun = False
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
+        self.counting = Counting(log, data, removed)
+        self._asked = InfosAsked(self.counting, data, removed)
         self._swept = (0, 0)
         """K7: the log start, and how many messages were deleted, when pending ones were last looked at."""
 
@@ -229,28 +233,38 @@ class ConsumersLead:
         refusal = self._refusal()
         if refusal is not None:
             self.reply(client, refusal)
-        elif len(self._answers) >= ANSWERS_MAX:
+        elif len(self._answers) + len(self._asked) >= ANSWERS_MAX:
             text = "too many requests about consumers wait here; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
         else:
             match request:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
+                case AlterConsumerRequest():
+                    self._alter(client, request)
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
                         text = f"consumer {request.name!r} does not exist"
                         self.reply(client, self._no_consumer(text))
                 case ConsumersRequest():
-                    self.show(client, request.name)
+                    self.show(client, request.name, waits=True)
                 case PullRequest():
                     self._pull(client, request)
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
 
+    def _alter(self, client: ClientRef, request: AlterConsumerRequest) -> None:
+        flight = self._flight(request.consumer)
+        if flight is None:
+            self._unknown_number(client, request.consumer)
+        else:
+            self._making.alter(client, request, flight.consumer)
+
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
+        self.counting.remove(number)
         for pull in flight.pulls if flight is not None else ():
             self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 
@@ -268,24 +282,29 @@ class ConsumersLead:
         self._ctx.mark("K1.unknown")
         return ErrorReply(ERR_NOT_FOUND, f"{text}; see: liftlog consumer ls", False)
 
-    def show(self, client: ClientRef, name: str) -> None:
-        """One consumer, or all."""
+    def show(self, client: ClientRef, name: str, waits: bool = False) -> None:
+        """One consumer, or all. `waits`: until it is counted what is to come."""
         consumers = self._removed.consumers
         if name and name not in consumers.by_name:
             self.reply(client, self._no_consumer(f"consumer {name!r} does not exist"))
             return
-        # In which order they are known depends on where this copy's journal begins.
         if name:
             self._idle.heard(consumers.by_name[name])
-        found = [consumers.by_name[name]] if name else [one for _, one in sorted(consumers.by_number.items())]
-        told = [self._info(one) for one in found]
-        self.reply(client, ConsumersReply(self._data.id, self._leading.epoch, told))
+        until = self._after(self._ctx.config.request_timeout_ms)
+        self._asked.add(client, name, until if waits else self._ctx.ticks)
+        self._tell_counted()
 
-    def _info(self, consumer: Consumer) -> ConsumerInfo:
-        flight = self._agenda.flights.get(consumer.number)
-        if flight is None:
-            flight = Flight(consumer, self._lapse(consumer), consumer.config.patterns)
-        return info_of(consumer, flight, self._data, self._removed)
+    def _tell_counted(self) -> None:
+        """K8: answer who has asked, as far as it is counted what is to come."""
+        for one, infos in self._asked.take(self._flight_of, self._ctx.ticks):
+            told = ConsumersReply(self._data.id, self._leading.epoch, infos)
+            gone = one.name and not infos
+            self.reply(one.client, self._no_consumer(f"{one.name!r} was deleted") if gone else told)
+
+    def _flight_of(self, consumer: Consumer) -> Flight | None:
+        """Of whom nothing is counted it is not made for that."""
+        number = consumer.number
+        return self._flight(number) if consumer.config.patterns else self._agenda.flights.get(number)
 
     # -- acks (K3) ----------------------------------------------------------------------------------
 
@@ -378,20 +397,30 @@ class ConsumersLead:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
             return
-        until = self._after(request.wait_ms) if request.wait_ms else self._ctx.ticks + 1
-        pull = WaitingPull(client, request, until)
+        wait_ms = request.wait_ms or (self._ctx.config.request_timeout_ms if flight.filters else 0)
+        until = self._after(wait_ms) if wait_ms else self._ctx.ticks + 1
+        pull = WaitingPull(client, request, until, self.counting.questions)
         flight.pulls.append(pull)
         self._agenda.waits(flight)
         self._serve(flight)
-        if not request.wait_ms and pull in flight.pulls and not flight.reading and self._heeds():
-            flight.pulls.remove(pull)
-            self.reply(client, self._nothing(request))
+        self._serve_now(flight)
+
+    def _serve_now(self, flight: Flight) -> None:
+        """Who does not wait is told that there is nothing, if that is known."""
+        at_once = [pull for pull in flight.pulls if not pull.request.wait_ms]
+        if at_once and not flight.reading and self._heeds() and self._is_counted(flight):
+            for pull in at_once:
+                flight.pulls.remove(pull)
+                self.reply(pull.client, self._nothing(pull.request))
 
     def _nothing(self, request: PullRequest) -> PullReply:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
 
     def _may_serve(self, flight: Flight) -> bool:
-        return flight.consumer.number not in self._making.dropping and self._heeds()
+        if self._ctx.wall_ms < flight.consumer.config.pause_until_ms:
+            self._ctx.mark("K1.paused")
+            return False
+        return not self._making.changes(flight.consumer.number) and self._heeds()
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
@@ -407,6 +436,8 @@ class ConsumersLead:
                     return
             else:
                 return
+            if not self._is_counted(flight):
+                return
             data = self._data
             max_bytes = max(1, min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX))
             batches = data.cached(start, data.hw, max_bytes)
@@ -418,6 +449,9 @@ class ConsumersLead:
                 return
             if not self._deliver(flight, start, batches):
                 return
+
+    def _is_counted(self, flight: Flight) -> bool:  # K8: for who waits longest
+        return not flight.pulls or self.counting.is_known(flight, flight.pulls[0].since)
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
@@ -484,7 +518,7 @@ class ConsumersLead:
         """Write what is delivered, and answer: before that is committed only if K4 lets it."""
         number, runs = flight.consumer.number, counted_runs(counts)
         end = flight.ahead if again else end
-        line = self._line(flight.written, end)
+        line = line_between(self._data.history.entries, flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
         first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
@@ -503,6 +537,7 @@ class ConsumersLead:
             runs=runs,
             batches=frames,
             sequence=first,
+            to_come=self.counting.to_come(flight),
         )
         if at_once:
             self._ctx.mark("K4.unrecorded")
@@ -513,13 +548,6 @@ class ConsumersLead:
             self.reply(pull.client, reply)
             return
         self.wait_for(pull.client, recorded, reply)
-
-    def _line(self, start: int, end: int) -> list[EpochStart]:
-        """By which epochs the data in [start, end) were written."""
-        entries = self._data.history.entries
-        inside = [entry for entry in entries if entry.start < end]
-        before = [entry for entry in inside if entry.start <= start]
-        return inside[max(0, len(before) - 1) :][-LINE_MAX:] if start < end else []
 
     # -- answers that wait ----------------------------------------------------------------------------
 
@@ -558,9 +586,11 @@ class ConsumersLead:
         """There may be something for who waits."""
         self._agenda.nobody_waits()
         waits = list(self._agenda.waiting.values())
-        if waits and self._serves():
+        if (waits or len(self._asked)) and self._serves():
             for flight in waits:
                 self._serve(flight)
+                self._serve_now(flight)
+            self._tell_counted()
         self._flush()
 
     def tick(self) -> None:
@@ -572,7 +602,9 @@ class ConsumersLead:
         self._making.tick()
         if self._removed.consumers.by_number and self._serves():
             self._write_off()
+        self.counting.tick()
         self.committed()
+        self._tell_counted()
         for flight in self._agenda.waiting.values():
             for pull in [pull for pull in flight.pulls if pull.until <= ticks]:
                 flight.pulls.remove(pull)
@@ -593,9 +625,9 @@ class ConsumersLead:
                 self._ctx.mark("K1.inactive")
                 self._making.drop(consumer.number)
         for flight in self._agenda.due(self._ctx.ticks):
-            if flight.consumer.number not in self._making.dropping:
+            if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)
-                self._agenda.set_alarm(flight)
+            self._agenda.set_alarm(flight)
         now = self._data.log_start, len(self._removed)
         moved, self._swept = now != self._swept, now
         if not moved or self._ctx.mutants.gone_kept_pending:
@@ -611,6 +643,8 @@ class ConsumersLead:
         self._making.end(code, text)
         for one in self._answers.take_all():
             self.reply(one.client, ErrorReply(code, text, True))
+        for client in self._asked.take_all():
+            self.reply(client, ErrorReply(code, text, True))
         for flight in self._agenda.waiting.values():
             for pull in flight.pulls:
                 self.reply(pull.client, ErrorReply(code, text, True))
@@ -619,6 +653,7 @@ class ConsumersLead:
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone; what it was given is pending."""
         self._answers.forget(client)
+        self._asked.forget(client)
         self._making.forget(client)
         for flight in self._agenda.waiting.values():
             flight.forget(client)

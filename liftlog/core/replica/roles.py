@@ -69,6 +69,11 @@ class LeaderRoles(NamedTuple):
 
     def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
         """Of a journal: whether storage's answer was for one of those who ask about subjects here."""
+        if self.consumers is not None and event.request == self.consumers.counting.asked:
+            self.consumers.counting.told(event)
+            if isinstance(event, SubjectsTold):
+                self.consumers.work()
+            return True
         for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
@@ -131,6 +136,7 @@ def hear_folded(
     if journal is not None and journal.roll_ups is not None:
         journal.roll_ups.folded(event)
     if journal is not None and journal.consumers is not None:
+        journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)
 
 

@@ -8,11 +8,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.state import Consumer
+from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.messages import ConsumerInfo
+from liftlog.types import ClientRef
 
 
 def is_gone(offset: int, data: LogState, removed: Removed) -> bool:
@@ -21,8 +26,10 @@ def is_gone(offset: int, data: LogState, removed: Removed) -> bool:
     return offset < data.log_start or named in removed
 
 
-def info_of(consumer: Consumer, flight: Flight, data: LogState, removed: Removed) -> ConsumerInfo:
-    """Of one of them."""
+def info_of(
+    consumer: Consumer, flight: Flight, data: LogState, removed: Removed, to_come: int
+) -> ConsumerInfo:
+    """Of one of them. `to_come`: how many messages, as far as is counted."""
     kept = data.ctx.mutants.gone_kept_pending
     waiting = [offset for offset in flight.pending() if kept or not is_gone(offset, data, removed)]
     return ConsumerInfo(
@@ -32,7 +39,7 @@ def info_of(consumer: Consumer, flight: Flight, data: LogState, removed: Removed
         position=flight.ahead,
         floor=waiting[0] if waiting else flight.ahead,
         ack_pending=len(waiting),
-        num_pending=_to_come(flight, data, removed),
+        num_pending=to_come,
         sequence=flight.sequence,
         floor_sequence=flight.sequence - len(waiting),
         redelivered=sum(flight.count(offset) > 1 for offset in waiting),
@@ -40,10 +47,66 @@ def info_of(consumer: Consumer, flight: Flight, data: LogState, removed: Removed
     )
 
 
-def _to_come(flight: Flight, data: LogState, removed: Removed) -> int:
-    """How many messages are not delivered yet; -1: that is not known."""
-    if flight.filters or flight.ahead < flight.consumer.since:
-        return -1
-    begin, end = max(flight.ahead, data.log_start), data.hw
-    gone = sum(stop - start for start, stop in removed.hidden(data.history).runs(begin, end))
-    return max(0, end - begin) - gone
+class InfoAsked(NamedTuple):
+    """Somebody asks about one consumer, or about all; `since`: see `Counting.is_known`. At the tick `until`
+    it is answered, whatever is counted then.
+    """
+
+    client: ClientRef
+    name: str
+    since: int
+    until: int
+
+
+FlightOf = Callable[[Consumer], Flight | None]
+
+
+class InfosAsked:
+    """Who waits until it is counted what is to come. Of one leader."""
+
+    __slots__ = ("_asked", "_counting", "_data", "_removed")
+
+    def __init__(self, counting: Counting, data: LogState, removed: Removed) -> None:
+        self._counting = counting
+        self._data = data
+        self._removed = removed
+        self._asked: list[InfoAsked] = []
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def add(self, client: ClientRef, name: str, until: int) -> None:
+        """One more; `name` empty: about all."""
+        self._asked.append(InfoAsked(client, name, self._counting.questions, until))
+
+    def take(self, flight_of: FlightOf, now: int) -> list[tuple[InfoAsked, list[ConsumerInfo]]]:
+        """The answers to those for whom all is counted, and to those that have waited for too long."""
+        answers: list[tuple[InfoAsked, list[ConsumerInfo]]] = []
+        asked, self._asked = self._asked, []
+        for one in asked:
+            # In which order they are known depends on where this copy's journal begins.
+            found = [each for _, each in sorted(self._removed.consumers.by_number.items())]
+            found = [each for each in found if one.name in ("", each.name)]
+            flights = [flight_of(each) for each in found]
+            known = [flight is None or self._counting.is_known(flight, one.since) for flight in flights]
+            if not all(known) and now < one.until:
+                self._asked.append(one)
+                continue
+            infos = [self._info(*each) for each in zip(found, flights, known, strict=True)]
+            answers.append((one, infos))
+        return answers
+
+    def _info(self, consumer: Consumer, flight: Flight | None, known: bool) -> ConsumerInfo:
+        if flight is None:
+            flight = Flight(consumer, lambda count: 0, consumer.config.patterns)
+        to_come = self._counting.to_come(flight) if known else -1
+        return info_of(consumer, flight, self._data, self._removed, to_come)
+
+    def take_all(self) -> list[ClientRef]:
+        """None is left."""
+        asked, self._asked = self._asked, []
+        return [one.client for one in asked]
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone."""
+        self._asked = [one for one in self._asked if one.client != client]

@@ -249,6 +249,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a journal begins anew with where each consumer is, and not with how many deliveries there were"),
     ("numbered_by_folded", "K8", "consumers",
      "a delivery is numbered by what is committed, and not by what its leader has written"),
+    ("counted_once", "K8", "consumers",
+     "what is to come is not counted again when some of it is deleted"),
     ("ack_answered_at_append", "K3", "consumers",
      "an ack is answered when its leader has written it, and not when it is committed"),
     ("repeated_ack_answered_at_once", "K3", "consumers",

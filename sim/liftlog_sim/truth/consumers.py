@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from liftlog.core.consumers.entries import (
     AT_LIMIT,
     GONE,
+    Altered,
     ConsumerDeleted,
     Created,
     Delivered,
@@ -41,6 +42,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -60,14 +62,18 @@ class TrueConsumer:
     """One consumer, by the committed entries so far. Each end is an offset of the journal."""
 
     __slots__ = (
-        *("created", "deleted", "done", "handed", "number", "pending"),
+        *("config", "created", "deleted", "done", "handed", "number", "pending"),
         *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
-        "unrecorded",
+        *("most", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
         self.created = created
+        self.config = created.config
+        """As it was altered last."""
+        self.most = created.config.max_deliver
+        """Its greatest limit so far; 0 = it once had none."""
         self.position = created.start
         self.since = created.since
         self.lasts = frozenset(offsets_of(created.lasts))
@@ -98,7 +104,12 @@ class TrueConsumer:
 
     @property
     def limit(self) -> int:
-        return self.created.config.max_deliver
+        return self.config.max_deliver
+
+    def altered(self, config: ConsumerConfig) -> None:
+        """It has this configuration now."""
+        self.config = config
+        self.most = max(self.most, config.max_deliver) if self.most and config.max_deliver else 0
 
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
@@ -170,11 +181,13 @@ class ConsumerTruth:
         if isinstance(entry, SaidAgain):
             self._said_again(entry, end)
             return
-        assert isinstance(entry, Delivered | Done | Rewound | ConsumerDeleted)
+        assert isinstance(entry, Altered | Delivered | Done | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
         if consumer is None or consumer.deleted:
             return
         match entry:
+            case Altered():
+                consumer.altered(entry.config)
             case Delivered():
                 self._recorded[end] = entry
                 self._delivered(consumer, entry, end)
@@ -231,6 +244,7 @@ class ConsumerTruth:
         pending = tuple((offset, count) for run, count in runs for offset in run)
         said = entry.consumer, entry.name, entry.position, pending, entry.sequence
         same = consumer is not None and not consumer.deleted and consumer.standing == said
+        same = same and consumer is not None and consumer.config == entry.config
         if consumer is not None and same and entry.position < consumer.since:
             left = {offset for offset in consumer.lasts if entry.position <= offset < consumer.since}
             same = entry.since == consumer.since and left == set(offsets_of(entry.lasts))
@@ -483,8 +497,8 @@ class ConsumerTruth:
         """AckStays, DeliveriesBounded of what somebody was given."""
         before = consumer.handed.setdefault(offset, [])
         before.append(reply)
-        if consumer.limit and len(before) > consumer.limit + 1:
-            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.limit}"
+        if consumer.most and len(before) > consumer.most + 1:
+            text = f"offset {offset} was delivered {len(before)} times; the limit is {consumer.most}"
             raise self._violation("DeliveriesBounded", consumer, text)
         if reply.recorded:
             return
@@ -547,6 +561,33 @@ class ConsumerTruth:
             text = "its position and number, floor and its number, pending and redelivered messages are"
             text += f" said to be {said}; they are {meant}"
             raise self._violation("PendingExact", consumer, text)
+        to_come = self._wanted(consumer, max(info.position, log_start), self._data.hw)
+        nobody_counts = info.num_pending < 0 and bool(info.config.patterns)
+        if info.num_pending != len(to_come) and not nobody_counts:
+            text = f"{info.num_pending} messages are said to be to come; {len(to_come)} are"
+            raise self._violation("PendingExact", consumer, text)
+
+    def behind(self, reply: PullReply, committed: int) -> None:
+        """What is said to be to come behind messages that were delivered for the first time. Where the leader
+        that was asked leads still, all below `committed` was when it was asked; else 0. PendingExact.
+        """
+        if reply.to_come < 0 or not reply.runs or any(count > 1 for _, _, count in reply.runs):
+            return
+        self._checks("PendingExact")
+        consumer = self._of(reply.consumer)
+        first = sum(reply.runs[-1][:2])
+        left = self._wanted(consumer, max(first, self._log_start()), committed)
+        record = self._data.contents.committed
+        most = [one for one in range(first, len(record)) if not self._is_unwanted(consumer, one)]
+        if not len(left) <= reply.to_come <= len(most):
+            text = f"{reply.to_come} messages are said to be to come behind {first}; of those that were"
+            text += f" committed when it was asked {len(left)} are, and no more than {len(most)} ever were"
+            raise self._violation("PendingExact", consumer, text)
+
+    def _wanted(self, consumer: TrueConsumer, first: int, end: int) -> list[int]:
+        """Which messages of these are not deleted, and match."""
+        there = [offset for offset in range(first, end) if not self._is_deleted(offset)]
+        return [offset for offset in there if not self._is_unwanted(consumer, offset)]
 
     def _checks(self, *names: str) -> None:
         for name in names:

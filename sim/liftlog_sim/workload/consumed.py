@@ -21,7 +21,7 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.consuming import TIMEOUT_US
-from liftlog_sim.workload.inspecting import QuietQuestion, leading_of
+from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import Target
 
 AGAIN_US = 200 * MILLISECOND
@@ -69,10 +69,12 @@ class Emptying:
             self._inspect(target)
             return
         told, ended = self._account.deletions(target.partition).told, truth.ended()
+        counted = CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
                 truth.pulled(number, reply, ended, told)
+                counted.judge(reply)
                 self._ack(target, reply)
                 self._pull(target, number)
             else:

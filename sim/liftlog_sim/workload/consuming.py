@@ -15,10 +15,12 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    ERR_EXISTS,
     ERR_NOT_FOUND,
     NAK,
     PROGRESS,
     TERM,
+    AlterConsumerRequest,
     ClientMessage,
     ConsumerConfig,
     ConsumersReply,
@@ -40,7 +42,7 @@ from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
-from liftlog_sim.workload.inspecting import QuietQuestion, leading_of
+from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
 CONFIGS = {
@@ -83,7 +85,7 @@ def config_of(target: Target, name: str) -> ConsumerConfig:
 class ConsumingClient:
     """One of them. What it knows of consumers is what it was told itself."""
 
-    __slots__ = ("_account", "_cluster", "_former", "_numbers", "_shared", "_turns", "kernel")
+    __slots__ = ("_account", "_cluster", "_former", "_known", "_numbers", "_shared", "_turns", "kernel")
 
     def __init__(self, shared: Clientele, number: int) -> None:
         self._shared = shared
@@ -93,6 +95,8 @@ class ConsumingClient:
         cluster = shared.cluster
         self._turns = cluster.chances.turns(f"consumer/{number}", cluster.knobs.consume_interval_us)
         self._numbers: dict[tuple[Target, str], int] = {}
+        self._known: dict[tuple[Target, str], ConsumerConfig] = {}
+        """What a consumer is taken to be configured with."""
         self._former: dict[tuple[Target, str], int] = {}
         """Of those that are no more."""
 
@@ -124,6 +128,8 @@ class ConsumingClient:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)
+        elif chance < 0.12:
+            self._alter(target, name, number, turn)
         else:
             self._pull(target, number, turn.name, turn.draws, 0)
 
@@ -181,6 +187,27 @@ class ConsumingClient:
         request = DeleteConsumerRequest(target.partition, name)
         self.ask(turn.name, target, request, turn.draws, answered)
 
+    def _alter(self, target: Target, name: str, number: int, turn: Turn) -> None:
+        """Have it wait otherwise for acks, and now and then pause for a while, or be again as it was made."""
+        draws = turn.draws.part("alter")
+        made = config_of(target, name)
+        until_ms = WALL_START_MS + self.kernel.now_us // MILLISECOND + draws.choice((0, 500, 1500))
+        other = msgspec.structs.replace(
+            made, ack_wait_ms=made.ack_wait_ms + 500, max_ack_pending=6, pause_until_ms=until_ms
+        )
+        known = self._known.get((target, name), made)
+        config = made if known != made else other
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, ConsumersReply) and reply.consumers:
+                self._account.count("consumers altered")
+                self._known[target, name] = reply.consumers[0].config
+            elif isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
+                self._known[target, name] = other if known == made else made
+
+        request = AlterConsumerRequest(target.partition, number, known, config)
+        self.ask(turn.name, target, request, turn.draws, answered)
+
     def _inspect(self, target: Target, name: str, turn: Turn) -> None:
         question = QuietQuestion(self._cluster, self._account, target)
         request = ConsumersRequest(target.partition, name)
@@ -190,12 +217,13 @@ class ConsumingClient:
         """`had`: how often something was given in a row before."""
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
-        ended = truth.ended()
+        ended, counted = truth.ended(), CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
                 truth.pulled(number, reply, ended, told)
+                counted.judge(reply)
                 self._given(name, target, reply, draws.part("given"))
                 more = draws.part("more")
                 if had < MORE_MAX and more.random() < MORE_SHARE and not self._shared.stopping:

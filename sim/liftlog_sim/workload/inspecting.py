@@ -5,7 +5,7 @@ Clients ask now and then, and who has healed a cluster asks each leader in the e
 
 from __future__ import annotations
 
-from liftlog.messages import ConsumersReply
+from liftlog.messages import ConsumersReply, PullReply
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
 from liftlog_sim.workload.targets import Target
@@ -18,6 +18,24 @@ def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
         return None
     epoch = max(leaders)  # Who was paused may have begun an older one later.
     return epoch, leaders[epoch][0]
+
+
+class CountedPull:
+    """A pull that is asked when this is made: what is said to be to come behind its messages is judged."""
+
+    __slots__ = ("_account", "_asked", "_target")
+
+    def __init__(self, account: Account, target: Target) -> None:
+        self._account = account
+        self._target = target
+        self._asked = account.truth(target.partition).hw
+
+    def judge(self, reply: PullReply) -> None:
+        """Raises Violation(PendingExact). Who leads no more need not know what is committed."""
+        leading = leading_of(self._account, self._target)
+        leads = leading is not None and leading[0] == reply.epoch
+        truth = self._account.consumers(self._target.partition)
+        truth.behind(reply, self._asked if leads else 0)
 
 
 class QuietQuestion:
@@ -35,16 +53,16 @@ class QuietQuestion:
         """Whether it could be judged: nothing came in between. Raises Violation(PendingExact)."""
         if not isinstance(reply, ConsumersReply) or self._before is None or self._quiet() != self._before:
             return False
-        epoch, _, log_start = self._before
+        epoch, _, log_start, _ = self._before
         if reply.epoch != epoch:
             return False
         for info in reply.consumers:
             self._account.consumers(self._target.partition).exact(info, log_start)
         return True
 
-    def _quiet(self) -> tuple[int, int, int] | None:
-        """The epoch, the end of its leader's journal, which is committed and heeded, and where its data
-        begin; None: something is on its way.
+    def _quiet(self) -> tuple[int, int, int, int] | None:
+        """The epoch, the end of its leader's journal, which is committed and heeded, where its data begin,
+        and what is committed of these; None: something is on its way.
         """
         partition = self._target.partition
         leading = leading_of(self._account, self._target)
@@ -57,4 +75,6 @@ class QuietQuestion:
             return None
         end = self._account.truth(partition.journal).hw
         quiet = journal.removed.folded == journal.leo == end
-        return (epoch, end, journal.data.log_start) if quiet else None
+        committed = self._account.truth(partition).hw
+        quiet = quiet and journal.data.hw == committed
+        return (epoch, end, journal.data.log_start, committed) if quiet else None
