@@ -21,6 +21,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    INACTIVE_MS_MAX,
     PENDING_MAX,
     ConsumerConfig,
 )
@@ -234,6 +235,8 @@ def _check_start(config: JsConsumerConfig) -> None:
     if config.opt_start_seq and policy != "by_start_sequence":
         what = "start sequence" if policy == "by_start_time" else "sequence"
         raise faults.INVALID_POLICY.because(also.format(said, what.removeprefix("start ")))
+    if config.pause_until:
+        milliseconds(config.pause_until)
     if config.opt_start_time:
         milliseconds(config.opt_start_time)
         if policy != "by_start_time":
@@ -252,19 +255,12 @@ def unhonoured(config: JsConsumerConfig) -> str:
         return "direct consumers are nats-server's own"
     if config.priority_groups or config.priority_policy not in ("", "none") or config.priority_timeout:
         return "priority groups are not supported: leave them out"
-    if config.pause_until:
-        return "pause_until is not supported: leave it out"
     if config.ack_wait > DAY_MS * NS_PER_MS or max(config.backoff or [0]) > DAY_MS * NS_PER_MS:
         return "ack_wait and backoff may be at most 24 hours here"
     if len(config.backoff or []) > 16:
         return f"backoff has {len(config.backoff or [])} waits, and may have 16 here"
-    return unhonoured_by_the_core(config)
-
-
-def unhonoured_by_the_core(config: JsConsumerConfig) -> str:
-    """What waits for the core."""
-    if config.inactive_threshold:
-        return "consumers that end when nobody uses them are not supported yet: give it a durable name"
+    if config.inactive_threshold > INACTIVE_MS_MAX * NS_PER_MS:
+        return f"inactive_threshold may be at most {INACTIVE_MS_MAX // 3_600_000} hours here"
     return ""
 
 
@@ -302,6 +298,8 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         backoff_ms=tuple(waits),
         filters=tuple(filters[1:]),
         notes=notes_of(config, created_ms),
+        inactive_ms=_ms(config.inactive_threshold),
+        pause_until_ms=max(0, milliseconds(config.pause_until)) if config.pause_until else 0,
         timestamp_ms=max(0, milliseconds(config.opt_start_time)) if config.opt_start_time else 0,
     )
 
@@ -357,6 +355,7 @@ def from_core(name: str, core: ConsumerConfig) -> tuple[JsConsumerConfig, int]:
         filter_subjects=patterns if len(patterns) > 1 else None,
         max_waiting=WAITING_MAX,
         max_ack_pending=core.max_ack_pending,
+        inactive_threshold=core.inactive_ms * NS_PER_MS,
     )
     return config, 0
 
@@ -381,6 +380,10 @@ def check_update(old: JsConsumerConfig, new: JsConsumerConfig) -> None:
     for field, said in IMMUTABLE.items():
         if getattr(old, field) != getattr(new, field):
             raise CONSUMER_CREATE.because(f"{said} can not be updated")
+    if old.filters != new.filters:
+        raise CONSUMER_CREATE.because("filters cannot be altered here: delete it, and make it anew")
+    if old.inactive_threshold != new.inactive_threshold:
+        raise CONSUMER_CREATE.because("inactive_threshold cannot be altered here: make it anew")
     if old.is_push != new.is_push:
         text = "push consumer to pull based" if old.is_push else "pull consumer to push based"
         raise CONSUMER_CREATE.because(f"can not update {text}")

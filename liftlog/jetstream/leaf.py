@@ -53,9 +53,13 @@ class LeafMessage(NamedTuple):
     body: bytes = b""
     subject: str = ""
 
-    def __bytes__(self) -> bytes:
+    def encoded(self, queues: Sequence[str] = ()) -> bytes:
+        """As it is sent; one member of each of these queue groups gets it, beside all who are in none."""
         reply = f"{self.reply}@{self.subject}" if self.subject else self.reply
-        where = f"{self.to} {reply} " if reply else f"{self.to} "
+        words = [self.to, reply]
+        if queues:
+            words = [self.to, "+", reply, *queues] if reply else [self.to, "|", *queues]
+        where = "".join(f"{word} " for word in words if word)
         size = len(self.block)
         if not size:
             return f"LMSG {where}{len(self.body)}\r\n".encode() + self.body + b"\r\n"
@@ -90,6 +94,13 @@ class Interests:
             return True
         tokens = subject.split(".")
         return any(tokens_match(pattern, tokens) for pattern in self._patterns.values())
+
+    def queues(self, subject: str) -> list[str]:
+        """The queue groups that listen to it."""
+        tokens = subject.split(".")
+        matching = [pattern for pattern, named in self._patterns.items() if tokens_match(named, tokens)]
+        found: set[str] = set()
+        return sorted(found.union(*(self._queues.get(one, set()) for one in (subject, *matching))) - {""})
 
 
 class LeafLogin(NamedTuple):
@@ -233,7 +244,8 @@ class Leaf:
         if writer is None or writer.is_closing():
             text = f"there is no leaf node connection to {self._host}:{self._port}"
             raise LeafAway(text if self.url else NO_LEAF)
-        writer.write(b"".join(map(bytes, messages)))
+        queues = {to: self._interests.queues(to) for to in {message.to for message in messages}}
+        writer.write(b"".join(message.encoded(queues[message.to]) for message in messages))
         if writer.transport.get_write_buffer_size() > UNSENT_MAX:
             try:
                 await writer.drain()

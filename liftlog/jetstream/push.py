@@ -126,6 +126,8 @@ class Pushing:
     async def _wait_for_room(self) -> None:
         """Until the client has confirmed, or for a while; heartbeats say that it is waited for."""
         self._confirmed.clear()
+        if not self._window.asked:
+            await self._room.leaf.send([self._question()])
         try:
             async with asyncio.timeout(self._quiet_s() or LOOK_S):
                 await self._confirmed.wait()
@@ -133,6 +135,12 @@ class Pushing:
             await self._beat()
             if not self._room.leaf.hears(self._to):
                 self._window = FlowWindow()
+
+    def _question(self) -> LeafMessage:
+        """By which the client is to confirm all that was sent so far."""
+        subject = f"{self._flow}.{secrets.token_hex(4)}"
+        self._window.ask(subject)
+        return LeafMessage(self._to, subject, statuses.FLOW_CONTROL.block())
 
     def _quiet_s(self) -> float:
         return max(0.001, self._beat_at - self._clock()) if self._beat_s else 0.0
@@ -174,9 +182,7 @@ class Pushing:
             message = message_of(self._known, given, self._to)
             messages.append(message)
             if self.config.flow_control and self._window.sent(size_of(message)):
-                subject = f"{self._flow}.{secrets.token_hex(4)}"
-                self._window.ask(subject)
-                messages.append(LeafMessage(self._to, subject, statuses.FLOW_CONTROL.block()))
+                messages.append(self._question())
         try:
             await self._room.leaf.send(messages)
         except LeafAway:

@@ -199,9 +199,11 @@ def test_times_need_a_zone() -> None:
 
 def test_what_a_leaf_node_sends() -> None:
     plain = LeafMessage("inbox", body=b"hello")
-    assert bytes(plain) == b"LMSG inbox 5\r\nhello\r\n"
+    assert plain.encoded() == b"LMSG inbox 5\r\nhello\r\n"
+    assert plain.encoded(["q1", "q2"]) == b"LMSG inbox | q1 q2 5\r\nhello\r\n"
     named = LeafMessage("inbox", "$JS.ACK.S.C.1.1.1.1.0", b"NATS/1.0\r\n\r\n", b"hi", "orders.new")
-    assert bytes(named) == b"HMSG inbox $JS.ACK.S.C.1.1.1.1.0@orders.new 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+    assert named.encoded(["q"]).startswith(b"HMSG inbox + $JS.ACK.S.C.1.1.1.1.0@orders.new q 12 14\r\n")
+    assert named.encoded() == b"HMSG inbox $JS.ACK.S.C.1.1.1.1.0@orders.new 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
     block = IDLE.block(last_given(3, 7))
     assert block == b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 7\r\n\r\n"
 
@@ -213,6 +215,7 @@ def test_interest_is_counted_by_queue_group() -> None:
     interests.add("a.b", "workers")
     interests.remove("a.b")
     assert "a.b" in interests
+    assert interests.queues("a.b") == ["workers"]
     interests.remove("a.b", "workers")
     assert "a.b" not in interests
     interests.add("_INBOX.x.*")
