@@ -43,6 +43,11 @@ class Stage:
             self._started[name] = started
         return self._started[name]
 
+    def start(self, *names: str) -> None:
+        """Start these before the event loop runs, which waits for each."""
+        for name in names:
+            self.server(name)
+
     def close(self) -> None:
         self.runner.close()
         self._stack.close()

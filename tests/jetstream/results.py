@@ -39,8 +39,7 @@ class Results:
     def of(self, test: str, server: str) -> str:
         return self.tests.get(test, "?" * len(NAMES))[NAMES.index(server)]
 
-    def write(self, servers: set[str], commit: str) -> None:
-        self.commits |= dict.fromkeys(servers, commit)
+    def write(self) -> None:
         kept = {"commits": dict(sorted(self.commits.items())), "tests": dict(sorted(self.tests.items()))}
         GOLDEN.write_text(json.dumps(kept, indent=0) + "\n")
 
@@ -69,7 +68,8 @@ class Recorder:
         head = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        before.write({server for _, server in self._run}, head.stdout.strip())
+        before.commits |= {server: head.stdout.strip() for _, server in self._run}
+        before.write()
 
 
 def split(nodeid: str) -> tuple[str, str] | None:

@@ -41,7 +41,7 @@ STREAM_CONFIG = _of(
     metadata=ANY,
 )
 PEER = _of(api.PeerInfo, "name", "current", "active") | {"peer": None}
-CLUSTER = _of(api.ClusterInfo, replicas=[PEER])
+CLUSTER = _of(api.ClusterInfo, replicas=[PEER]) | {"system_account": None, "traffic_account": None}
 STREAM_STATE = _of(
     api.StreamState,
     *("messages", "bytes", "first_seq", "last_seq", "consumer_count"),

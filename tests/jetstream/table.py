@@ -29,6 +29,7 @@ SECTIONS = (
     "Ordered consumers",
     "Key-value",
     "Object store",
+    "Other clients",
 )
 """In the order of the page."""
 
