@@ -2,7 +2,7 @@
 
 A test runs unmodified on nats-server and on liftlog. Where liftlog does something else on purpose, the test
 is marked with the reason and asserts what liftlog does instead; the reason stands in the table.
-`scripts/jetstream_table.py` makes the table of these marks and of the results of the last whole run
+`scripts/jetstream_page.py` makes the table of these marks and of the results of the last whole run
 (tests/golden/jetstream.json).
 """
 
