@@ -235,6 +235,8 @@ def _check_start(config: JsConsumerConfig) -> None:
     if config.opt_start_seq and policy != "by_start_sequence":
         what = "start sequence" if policy == "by_start_time" else "sequence"
         raise faults.INVALID_POLICY.because(also.format(said, what.removeprefix("start ")))
+    if config.pause_until:
+        milliseconds(config.pause_until)
     if config.opt_start_time:
         milliseconds(config.opt_start_time)
         if policy != "by_start_time":
@@ -253,8 +255,6 @@ def unhonoured(config: JsConsumerConfig) -> str:
         return "direct consumers are nats-server's own"
     if config.priority_groups or config.priority_policy not in ("", "none") or config.priority_timeout:
         return "priority groups are not supported: leave them out"
-    if config.pause_until:
-        return "pause_until is not supported: leave it out"
     if config.ack_wait > DAY_MS * NS_PER_MS or max(config.backoff or [0]) > DAY_MS * NS_PER_MS:
         return "ack_wait and backoff may be at most 24 hours here"
     if len(config.backoff or []) > 16:
@@ -299,6 +299,7 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         filters=tuple(filters[1:]),
         notes=notes_of(config, created_ms),
         inactive_ms=_ms(config.inactive_threshold),
+        pause_until_ms=max(0, milliseconds(config.pause_until)) if config.pause_until else 0,
         timestamp_ms=max(0, milliseconds(config.opt_start_time)) if config.opt_start_time else 0,
     )
 
@@ -379,6 +380,10 @@ def check_update(old: JsConsumerConfig, new: JsConsumerConfig) -> None:
     for field, said in IMMUTABLE.items():
         if getattr(old, field) != getattr(new, field):
             raise CONSUMER_CREATE.because(f"{said} can not be updated")
+    if old.filters != new.filters:
+        raise CONSUMER_CREATE.because("filters cannot be altered here: delete it, and make it anew")
+    if old.inactive_threshold != new.inactive_threshold:
+        raise CONSUMER_CREATE.because("inactive_threshold cannot be altered here: make it anew")
     if old.is_push != new.is_push:
         text = "push consumer to pull based" if old.is_push else "pull consumer to push based"
         raise CONSUMER_CREATE.because(f"can not update {text}")

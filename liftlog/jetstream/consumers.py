@@ -12,10 +12,16 @@ from msgspec import UNSET, UnsetType
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import Reader
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.answers import JsAnswer, SuccessAnswer, rfc3339
+from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import from_stream_config
-from liftlog.jetstream.consumerconfigs import JsConsumerConfig, check_update, effective, to_core
+from liftlog.jetstream.consumerconfigs import (
+    JsConsumerConfig,
+    check_update,
+    effective,
+    milliseconds,
+    to_core,
+)
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     CONSUMER_CREATE,
@@ -27,8 +33,10 @@ from liftlog.jetstream.errors import (
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.shown import find_stream
+from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streams import PageRequest
 from liftlog.messages import (
+    DELIVER_FROM,
     DELIVER_NEW,
     ERR_EXISTS,
     ERR_INVALID,
@@ -74,6 +82,19 @@ class ConsumerInfoAnswer(JsAnswer):
     num_pending: int
     ts: str
     push_bound: bool | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    pause_remaining: int | UnsetType = UNSET
+
+
+class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
+    pause_until: str = ""
+
+
+class PauseAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_pause"
+    paused: bool
+    pause_until: str
+    pause_remaining: int | UnsetType = UNSET
 
 
 class ConsumerNamesAnswer(JsAnswer):
@@ -99,6 +120,7 @@ def _now_ms() -> int:
 def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerInfoAnswer:
     """What clients are told of a consumer."""
     bound = room.leaf.hears(known.config.deliver_subject) if known.config.is_push else UNSET
+    left_ms = info.config.pause_until_ms - _now_ms()
     return ConsumerInfoAnswer(
         stream_name=known.stream_name,
         name=known.name,
@@ -112,6 +134,8 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         num_pending=max(0, info.num_pending),
         ts=rfc3339(_now_ms()),
         push_bound=bound or UNSET,
+        paused=True if left_ms > 0 else UNSET,
+        pause_remaining=left_ms * 1_000_000 if left_ms > 0 else UNSET,
     )
 
 
@@ -139,7 +163,7 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
         if request.action == "create":
             raise faults.CONSUMER_EXISTS.because()
         check_update(known.config, config)
-        raise CONSUMER_CREATE.because("a consumer cannot be altered yet: delete it, and make it anew")
+        await _alter(known, config)
     if config.is_push:
         await room.push_soon(stream.config.name)
     return describe(room, known, await known.info())
@@ -176,6 +200,8 @@ async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> Kno
     """Make it. Who was faster may have made it otherwise: then that is what there is."""
     reader = room.client.reader(stream, 0)
     core = to_core(config, _now_ms())
+    if config.deliver_policy == "last" and config.filters:
+        core = msgspec.structs.replace(core, **await _last_matching(room, stream, config.filters))
     try:
         try:
             made = await _asked_for(reader, config.name, core)
@@ -192,6 +218,43 @@ async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> Kno
             raise CONSUMER_CREATE.because(error) from None
         raise
     return room.consumers.add(stream, reader, made)
+
+
+async def _alter(known: KnownConsumer, config: JsConsumerConfig) -> None:
+    """Give it another configuration. It begins where it began."""
+    was = known.last_info.config
+    begins = {"deliver": was.deliver, "offset": was.offset, "timestamp_ms": was.timestamp_ms}
+    wanted = msgspec.structs.replace(to_core(config, known.created_ms), **begins)
+    try:
+        await known.alter(wanted)
+    except RequestFailed as error:
+        if error.retryable:
+            raise
+        raise CONSUMER_CREATE.because(error) from None
+
+
+async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
+    """Deliver nothing until then; a time that is over has it deliver again."""
+    request = call.body(PauseRequest)
+    known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
+    until_ms = milliseconds(request.pause_until) if request.pause_until else 0
+    paused = until_ms > _now_ms()
+    said = rfc3339(until_ms) if paused else ""
+    await _alter(known, msgspec.structs.replace(known.config, pause_until=said))
+    if known.config.is_push:
+        await room.push_soon(known.stream_name)
+    return PauseAnswer(
+        paused=paused,
+        pause_until=said or ZERO_TIME,
+        pause_remaining=(until_ms - _now_ms()) * 1_000_000 if paused else UNSET,
+    )
+
+
+async def _last_matching(room: Room, stream: StreamInfo, filters: list[str]) -> dict[str, Any]:
+    """Where a consumer begins that wants the last message which one of its filters matches."""
+    found = [await last_of(room, stream, pattern) for pattern in filters]
+    offsets = [record.offset for record in found if record is not None]
+    return {"deliver": DELIVER_FROM, "offset": max(offsets)} if offsets else {"deliver": DELIVER_NEW}
 
 
 async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> ConsumerInfo:
@@ -251,4 +314,5 @@ HANDLERS: Handlers = {
     "CONSUMER.NAMES": consumer_names,
     "CONSUMER.LIST": consumer_list,
     "CONSUMER.DELETE": delete_consumer,
+    "CONSUMER.PAUSE": pause_consumer,
 }

@@ -16,7 +16,7 @@ from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
 from liftlog.format import CorruptBatch, decode_records, parse_batch
-from liftlog.jetstream.consumerconfigs import from_core
+from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from liftlog.messages import (
     ACK,
@@ -24,7 +24,10 @@ from liftlog.messages import (
     PULL_MAX,
     RUNS_MAX,
     SETTLE_MAX,
+    AlterConsumerRequest,
+    ConsumerConfig,
     ConsumerInfo,
+    ConsumersReply,
     PullReply,
     PullRequest,
     SettledReply,
@@ -59,15 +62,16 @@ class KnownConsumer:
 
     def __init__(self, stream: StreamInfo, reader: Reader, info: ConsumerInfo) -> None:
         self.stream = stream
+        self.config: JsConsumerConfig
+        self.created_ms: int
+        self.last_info: ConsumerInfo
+        """What was told of it last."""
         self.name = info.name
         self.number = info.number
-        self.config, self.created_ms = from_core(info.name, info.config)
-        self.last_info = info
-        """What was told of it last."""
+        self.learn(info)
         self.waiting = 0
         """Pulls that wait at this door."""
         self._reader = reader
-        self._filtered = bool(info.config.filter)
         self._settled_below = info.floor
         """Where acks settle all before them: below it this door has nothing to settle."""
         self._acks = JoinedAcks(lambda offsets: self.settle(ACK, offsets))
@@ -100,16 +104,28 @@ class KnownConsumer:
         counts = [
             (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
         ]
-        behind = await self._pending_behind(reply, len(counts))
-        return [
-            GivenMessage(records[offset], count, reply.sequence + index, behind + len(counts) - 1 - index)
-            for index, (offset, count) in enumerate(counts)
-            if offset in records
-        ]
+        behind = reply.to_come if reply.to_come >= 0 else (await self.info()).num_pending
+        # Clients take 0 for the end: where nobody can count it is not said.
+        pending = behind + sum(count == 1 for _, count in counts) if behind >= 0 else 1 + len(counts)
+        found: list[GivenMessage] = []
+        for index, (offset, count) in enumerate(counts):
+            pending -= count == 1
+            if offset in records:
+                found.append(GivenMessage(records[offset], count, reply.sequence + index, pending))
+        return found
 
-    async def _pending_behind(self, reply: PullReply, given: int) -> int:
-        """How many are to come behind the last one of a reply."""
-        return max(0, (await self.info()).num_pending)
+    async def alter(self, config: ConsumerConfig) -> None:
+        """From now on it has this one. Raises RequestFailed if somebody has altered it meanwhile."""
+        request = AlterConsumerRequest(
+            self._reader.partition, self.number, self.last_info.config, config
+        )
+        reply = await self._reader.ask_leader(request, ConsumersReply)
+        self.learn(reply.consumers[0])
+
+    def learn(self, info: ConsumerInfo) -> None:
+        """It has been told."""
+        self.config, self.created_ms = from_core(info.name, info.config)
+        self.last_info = info
 
     async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
         """Say what became of messages. Returns of which no delivery is known."""
@@ -186,8 +202,7 @@ class KnownConsumers:
         known = self._known.get(key)
         # Its number is of this stream's journal, and a stream of the same name may be another one.
         if known is not None and (known.stream.id, known.number) == (stream.id, info.number):
-            known.config, known.created_ms = from_core(info.name, info.config)
-            known.last_info = info
+            known.learn(info)
             return known
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
