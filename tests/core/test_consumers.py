@@ -1002,7 +1002,7 @@ def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None
 
 def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
     data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
-    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)], 0)
+    assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)])
 
 
 def test_k8_what_is_to_come_is_told_with_each_delivery_and_in_the_info() -> None:

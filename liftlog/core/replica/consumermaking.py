@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, ConsumerEntry, Created
+from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import LASTS_MAX, begins_at, not_altered, not_created, too_many_lasts
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.replica.indexstate import KEPT_MS
@@ -292,6 +294,16 @@ class ConsumerMaking:
         if end is None:
             end = self.dropping[number] = self._desk.write(ConsumerDeleted(number))
         return end
+
+    def drop_idle(self, idle: IdleConsumers, agenda: Agenda) -> None:
+        """K1: those that nobody has used in so long, and nobody waits for."""
+        for consumer in idle.over(self._removed.consumers, self._ctx.ticks):
+            flight = agenda.flights.get(consumer.number)
+            if flight is not None and flight.pulls:
+                idle.heard(consumer)
+            elif consumer.number not in self.dropping:
+                self._ctx.mark("K1.inactive")
+                self.drop(consumer.number)
 
     # -- time and ends -----------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from liftlog.core.consumers.entries import (
     ConsumerEntry,
     Delivered,
     Done,
-    Rewound,
     encode_entry,
 )
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
@@ -31,6 +30,7 @@ from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs, line_between
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
+from liftlog.core.replica.inherited import Inherited
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -98,12 +98,12 @@ class ConsumersLead:
         "_data",
         "_entries",
         "_idle",
+        "_inherited",
         "_leading",
         "_log",
         "_making",
         "_office",
         "_removed",
-        "_serves_from",
         "_swept",
         "_wrote",
         "counting",
@@ -125,9 +125,7 @@ class ConsumersLead:
         self._agenda = Agenda()
         self._idle = IdleConsumers(self._after)
         self._making = ConsumerMaking(log, data, removed, self)
-        self._serves_from: int | None = None
-        """K5: served is when the journal is folded up to there; None: that is not known yet."""
-
+        self._inherited = Inherited(log, leading, data, office, removed)
         self._begun = False
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
@@ -159,54 +157,6 @@ class ConsumersLead:
         log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, entries)])
         self._wrote()
 
-    # -- whether this leader may serve (K5) ---------------------------------------------------------
-
-    def _is_inherited(self) -> bool:
-        """Whether all that either log had at the election is committed."""
-        data = self._data.hw >= self._office.epoch_start
-        return data and self._log.hw >= self._leading.epoch_start
-
-    def _is_folded(self) -> bool:
-        """Whether all that the journal had then is folded."""
-        removed = self._removed
-        return removed.is_known and not removed.problem and removed.folded >= self._leading.epoch_start
-
-    def _serves(self) -> bool:
-        """Whether who waits may be given something."""
-        may = not self._office.no_promise
-        return may and self._is_inherited() and self._is_folded() and self._caught_up()
-
-    def _heeds(self) -> bool:
-        """K7: whether all is folded of what is committed: somebody may have been told of a deletion by it."""
-        return self._ctx.decides(("K7.folded", self._removed.folded >= self._log.hw))
-
-    def _refusal(self) -> ErrorReply | None:
-        """Why this leader does not serve, or not yet."""
-        ctx = self._ctx
-        text = self._office.no_promise or self._removed.problem
-        if not text:
-            if not ctx.decides(("K5.inherited", self._is_inherited()), ("K5.folded", self._is_folded())):
-                text = "the new leader does not know yet what it inherited; try again"
-            elif not self._caught_up():
-                text = "data were lost, and consumers are set back by that; try again"
-        if not text:
-            return None
-        ctx.mark("K5.not-ready")
-        return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
-
-    def _caught_up(self) -> bool:
-        """Whether no consumer says that offsets were delivered which this leader's data never had (R14)."""
-        data, office = self._data, self._office
-        if self._serves_from is None:
-            self._serves_from = 0
-            for consumer in self._removed.consumers.by_number.values():
-                inherited = [entry for entry in data.history.entries if entry.epoch < office.epoch]
-                to = consumer.parts_from(inherited, office.epoch_start, data.log_start)
-                if to is not None:
-                    self._ctx.mark("K5.rewound")
-                    self._serves_from = self.write(Rewound(consumer.number, to))
-        return self._removed.folded >= self._serves_from
-
     def _flight(self, number: int) -> Flight | None:
         """Of the consumer with this number, if there is one that nobody has asked to delete."""
         consumer = self._removed.consumers.by_number.get(number)
@@ -214,8 +164,7 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            patterns = consumer.config.patterns
-            patterns = patterns[:1] if self._ctx.mutants.first_filter_only else patterns
+            patterns = consumer.config.patterns[: 1 if self._ctx.mutants.first_filter_only else None]
             flight = Flight(consumer, self._lapse(consumer), patterns)
             self._agenda.add(flight)
         return flight
@@ -230,7 +179,7 @@ class ConsumersLead:
 
     def ask(self, client: ClientRef, request: ConsumerRequest) -> None:
         """Answer it, or have it wait."""
-        refusal = self._refusal()
+        refusal = self._inherited.refusal(self.write)
         if refusal is not None:
             self.reply(client, refusal)
         elif len(self._answers) + len(self._asked) >= ANSWERS_MAX:
@@ -241,7 +190,9 @@ class ConsumersLead:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
                 case AlterConsumerRequest():
-                    self._alter(client, request)
+                    if self._flight(request.consumer) is None:
+                        return self._unknown_number(client, request.consumer)
+                    self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
                         text = f"consumer {request.name!r} does not exist"
@@ -253,13 +204,6 @@ class ConsumersLead:
                 case SettleRequest():
                     self._settle(client, request)
         self._flush()
-
-    def _alter(self, client: ClientRef, request: AlterConsumerRequest) -> None:
-        flight = self._flight(request.consumer)
-        if flight is None:
-            self._unknown_number(client, request.consumer)
-        else:
-            self._making.alter(client, request, flight.consumer)
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
@@ -408,7 +352,7 @@ class ConsumersLead:
     def _serve_now(self, flight: Flight) -> None:
         """Who does not wait is told that there is nothing, if that is known."""
         at_once = [pull for pull in flight.pulls if not pull.request.wait_ms]
-        if at_once and not flight.reading and self._heeds() and self._is_counted(flight):
+        if at_once and not flight.reading and self._inherited.heeds() and self._is_counted(flight):
             for pull in at_once:
                 flight.pulls.remove(pull)
                 self.reply(pull.client, self._nothing(pull.request))
@@ -420,7 +364,7 @@ class ConsumersLead:
         if self._ctx.wall_ms < flight.consumer.config.pause_until_ms:
             self._ctx.mark("K1.paused")
             return False
-        return not self._making.changes(flight.consumer.number) and self._heeds()
+        return not self._making.changes(flight.consumer.number) and self._inherited.heeds()
 
     def _serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
@@ -462,7 +406,7 @@ class ConsumersLead:
             for pull in flight.pulls:
                 self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
             flight.pulls.clear()
-        elif flight.pulls and self._serves() and self._may_serve(flight):
+        elif flight.pulls and self._inherited.serves(self.write) and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
             if self._deliver(flight, flight.start, batches):
                 self._serve(flight)
@@ -586,7 +530,7 @@ class ConsumersLead:
         """There may be something for who waits."""
         self._agenda.nobody_waits()
         waits = list(self._agenda.waiting.values())
-        if (waits or len(self._asked)) and self._serves():
+        if (waits or len(self._asked)) and self._inherited.serves(self.write):
             for flight in waits:
                 self._serve(flight)
                 self._serve_now(flight)
@@ -600,7 +544,7 @@ class ConsumersLead:
             text = "not every replica in sync has it yet; it may still happen, ask again"
             self.reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
         self._making.tick()
-        if self._removed.consumers.by_number and self._serves():
+        if self._removed.consumers.by_number and self._inherited.serves(self.write):
             self._write_off()
         self.counting.tick()
         self.committed()
@@ -617,13 +561,7 @@ class ConsumersLead:
             for number, consumer in self._removed.consumers.by_number.items():
                 if consumer.pending:
                     self._flight(number)
-        for consumer in self._idle.over(self._removed.consumers, self._ctx.ticks):
-            pulled = self._agenda.flights.get(consumer.number)
-            if pulled is not None and pulled.pulls:
-                self._idle.heard(consumer)
-            elif consumer.number not in self._making.dropping:
-                self._ctx.mark("K1.inactive")
-                self._making.drop(consumer.number)
+        self._making.drop_idle(self._idle, self._agenda)
         for flight in self._agenda.due(self._ctx.ticks):
             if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)

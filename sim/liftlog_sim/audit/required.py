@@ -72,6 +72,7 @@ REQUIRED_MARKS = (
     "K5.not-ready",
     "K8.asked",
     "K8.counted",
+    "K8.paused",
     "R4.leader-ack",
     "R14.other-log",
     "R14.suspect-journal",
