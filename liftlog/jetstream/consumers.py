@@ -32,6 +32,7 @@ from liftlog.jetstream.errors import (
 )
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
+from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streams import PageRequest
@@ -265,6 +266,8 @@ async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> Consume
 async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """What a consumer is, and where it stands."""
     known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
+    if known.config.is_push and known.last_info.sequence:
+        await all_is_sent(room, known)
     return describe(room, known, known.last_info)
 
 

@@ -15,6 +15,7 @@ import contextlib
 import secrets
 from collections.abc import Sequence
 
+import nats.errors
 from nats.aio.msg import Msg
 
 from liftlog.client.errors import RequestFailed, Unreachable
@@ -35,6 +36,21 @@ PUSH_BYTES = 1024 * 1024
 WINDOW_MIN = 64 * 1024
 WINDOW_MAX = 32 * 1024 * 1024
 RETRY_S = 0.2
+SENT_WAIT_S = 1.0
+
+
+def sent_subject(domain: str, stream: str, consumer: str) -> str:
+    """Where the door that pushes for a consumer says whether what was given is sent."""
+    return f"$JS.{domain}.DOOR.SENT.{stream}.{consumer}"
+
+
+async def all_is_sent(room: Room, known: KnownConsumer) -> None:
+    """Return when what a push consumer was given, as we know, is sent: who is told that nothing is pending
+    takes what has not come by then for nothing.
+    """
+    subject = sent_subject(room.domain, known.stream_name, known.name)
+    with contextlib.suppress(nats.errors.Error, TimeoutError):
+        await room.nats.request(subject, b"%d" % known.last_info.sequence, timeout=2 * SENT_WAIT_S)
 
 
 class FlowWindow:
@@ -83,19 +99,40 @@ class Pushing:
         self._last = (0, 0)
         self._window = FlowWindow()
         self._confirmed = asyncio.Event()
+        self._sent = asyncio.Event()
+        """Set, and another one taken, whenever something was sent."""
         self._flow = f"$JS.FC.{known.stream_name}.{known.name}"
 
     async def run(self) -> None:
-        subscription = None
+        connection = self._room.nats
+        asked_at = sent_subject(self._room.domain, self._known.stream_name, self._known.name)
+        subscriptions = [await connection.subscribe(asked_at, cb=self._on_asked_what_was_sent)]
         if self.config.flow_control:
-            subscription = await self._room.nats.subscribe(f"{self._flow}.*", cb=self._on_confirmed)
+            subscriptions.append(await connection.subscribe(f"{self._flow}.*", cb=self._on_confirmed))
         try:
+            info = self._known.last_info
+            self._last = info.sequence, info.position
             self._beat_at = self._clock() + self._beat_s
             while await self._once():
                 pass
         finally:
-            if subscription is not None and not self._room.nats.is_closed:
-                await subscription.unsubscribe()
+            for subscription in subscriptions:
+                if not connection.is_closed:
+                    await subscription.unsubscribe()
+
+    async def _on_asked_what_was_sent(self, message: Msg) -> None:
+        """Answer when the deliveries up to this one are on their way, behind them."""
+        if message.data.isdigit():
+            self._room.start(self._say_when_sent(int(message.data), message.reply), "what was sent")
+
+    async def _say_when_sent(self, sequence: int, reply: str) -> None:
+        try:
+            async with asyncio.timeout(SENT_WAIT_S):
+                while self._last[0] < sequence:
+                    await self._sent.wait()
+        except TimeoutError:
+            return  # What was given meanwhile was given back, or is given to nobody.
+        await self._room.leaf.send([LeafMessage(reply)])
 
     async def _on_confirmed(self, message: Msg) -> None:
         if self._window.confirmed(message.subject):
@@ -188,8 +225,10 @@ class Pushing:
         except LeafAway:
             await give_back(self._known, found)
             raise
-        await self._slowly(messages)
         self._last = found[-1].sequence, found[-1].record.offset + 1
+        sent, self._sent = self._sent, asyncio.Event()
+        sent.set()
+        await self._slowly(messages)
         self._beat_at = self._clock() + self._beat_s
         if self.config.ack_policy == "none":
             await settle_unasked(self._known, found)
