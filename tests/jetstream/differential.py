@@ -198,8 +198,8 @@ class Performer:
                 # A purge of a stream that never had a message moves its first sequence to 1.
                 skipped |= {"first_seq"}
             if "ack_floor" in value:
-                # What lies below a floor without a message, deleted or filtered out, is told differently, and so
-                # is a floor below messages that were delivered again: tests of their own hold the plain cases.
+                # What lies below a floor without a message, deleted or filtered out, is told differently,
+                # and so is a floor below messages that were delivered again: tests hold the plain cases.
                 skipped |= {"ack_floor"}
             if "consumer_seq" in value:
                 skipped |= {"stream_seq"}
