@@ -20,8 +20,9 @@ from msgspec import structs
 from nats.js import JetStreamContext
 
 from liftlog.real.local_cluster import LocalCluster
-from liftlog.real.nats_server import NatsServer
-from tests.integration.cluster import Harness, child_environment, liftlog, until, with_cluster
+from liftlog.real.nats_server import NatsServer, free_port
+from tests.integration.cluster import ROOT, Harness, child_environment, liftlog, until, with_cluster
+from tests.integration.nats_keys import configured_server
 
 pytestmark = pytest.mark.real
 
@@ -140,3 +141,44 @@ def test_a_door_in_a_process_of_its_own(tmp_path: Path) -> None:
         assert ended == 0
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_the_permissions_that_the_page_shows_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "jetstream.md").read_text()
+    (config,) = (block for block in page.split("```\n") if "authorization: {" in block)
+    leaf_port = free_port()
+    for user in ("program", "node", "door"):
+        monkeypatch.setenv(f"{user.upper()}_PASSWORD", f"{user}-secret")
+    server = configured_server(tmp_path / "nats", config.replace("7422", str(leaf_port)))
+    server.start()
+
+    def url(user: str) -> str:
+        return f"nats://{user}:{user}-secret@127.0.0.1:{server.port}"
+
+    cluster = LocalCluster(tmp_path / "nodes", 1, nats_url=url("node"))
+    for node in cluster.nodes.values():
+        leaf = f"nats-leaf://door:door-secret@127.0.0.1:{leaf_port}"
+        node.config = structs.replace(node.config, jetstream=True, jetstream_leaf=leaf)
+
+    async def story() -> None:
+        async with await nats.connect(url("program")) as connection:
+            js = connection.jetstream()
+            await answered(js)
+            await js.add_stream(name="ORDERS", subjects=["orders.>"])
+            for number in range(3):
+                await js.publish("orders.new", b"%d" % number)
+            pulled = await js.pull_subscribe("orders.>", durable="bills")
+            for message in await pulled.fetch(2, timeout=5):
+                await message.ack_sync()
+            assert (await pulled.consumer_info()).num_pending == 1
+            assert (await js.get_last_msg("ORDERS", "orders.new")).data == b"2"
+            await js.delete_stream("ORDERS")
+
+    try:
+        with cluster:
+            asyncio.run(story())
+    finally:
+        server.stop()
+    assert "Permissions Violation" not in server.log_path.read_text()
