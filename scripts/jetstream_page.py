@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +30,9 @@ def proofs() -> Iterator[tuple[str, Proof]]:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
+        for name, function in vars(module).items():
             known: Proof | None = getattr(function, "proof", None)
-            if not name.startswith("test_") or function.__module__ != module.__name__ or known is None:
+            if not name.startswith("test_") or known is None:
                 continue
             for case, its in known.cases.items():
                 shared = Proof(its.lines, its.differs or known.differs, its.refused or known.refused)
@@ -80,14 +79,17 @@ def table(results: Results) -> str:
             if of != section:
                 continue
             for status in sorted(set(whats.values()), key=lambda one: (one != WORKS, one)):
-                named = "; ".join(what for what, its in whats.items() if its == status and what)
+                named = "; ".join(what or "itself" for what, its in whats.items() if its == status)
                 text.append(f"| {escaped(call)} | {escaped(status)} | {escaped(named)} |\n")
     return "".join(text)
 
 
 def escaped(text: str) -> str:
-    """For a cell of a table: no bars, and nothing that Markdown takes for a tag or emphasis."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+    """For a cell of a table: no bars, and outside of code nothing that Markdown takes for its own."""
+    parts = text.replace("|", "\\|").split("`")
+    for at in range(0, len(parts), 2):
+        parts[at] = parts[at].replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+    return "`".join(parts)
 
 
 def page() -> str:

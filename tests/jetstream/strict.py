@@ -138,7 +138,7 @@ def strange(value: Any, shape: Shape | list[Shape] | None, where: str = "") -> l
     if "*" in shape:
         return [each for key, one in value.items() for each in strange(one, shape["*"], f"{where}.{key}")]
     known = {key.strip("!"): inner for key, inner in shape.items()}
-    found = [f"{where}.{key} is missing" for key in shape if key.endswith("!") and key[:-1] not in value]
+    found = [f"{where}.{key[:-1]} is missing" for key in shape if key.endswith("!") and key[:-1] not in value]
     found += [f"{where}.{key} is unknown" for key in value if key not in known]
     for key in known.keys() & value.keys():
         found += strange(value[key], known[key], f"{where}.{key}")
