@@ -285,6 +285,21 @@ def test_several_subjects_are_told_in_their_order() -> None:
     assert stream_changes(made, one).named == {"more_subjects": ()}
 
 
+def test_segments_follow_limits_and_stay_as_an_operator_has_set_them() -> None:
+    made = to_stream_config(JsStreamConfig(name="A", max_msgs=80_000, max_bytes=10**9, max_age=8 * 10**12))
+    assert (made.segment_records, made.segment_ms) == (10_000, 1_000_000)
+    assert made.segment_bytes == 64 * 1024 * 1024
+    small = to_stream_config(JsStreamConfig(name="A", max_msgs=5, max_bytes=1000))
+    assert (small.segment_records, small.segment_bytes) == (256, 1024 * 1024)
+    set_otherwise = msgspec.structs.replace(made, segment_bytes=2**20, segment_records=0)
+    assert stream_changes(set_otherwise, made).named == {}
+    fewer = to_stream_config(JsStreamConfig(name="A", max_msgs=8_000, max_bytes=10**9, max_age=8 * 10**12))
+    assert stream_changes(set_otherwise, fewer).named == {
+        "retention_messages": 8000,
+        "segment_records": 1000,
+    }
+
+
 def test_errors_of_liftlog_are_said_in_jetstreams_words() -> None:
     assert error_of(RequestFailed("not-found", "no")).err_code == 10059
     assert error_of(Unreachable("away")).code == 503
