@@ -265,7 +265,7 @@ async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> Consume
 
 async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """What a consumer is, and where it stands."""
-    known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
+    known = await room.consumers.look_at(await find_stream(room, call.stream), call.consumer)
     if known.config.is_push and known.last_info.sequence:
         await all_is_sent(room, known)
     return describe(room, known, known.last_info)

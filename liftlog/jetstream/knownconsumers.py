@@ -182,6 +182,15 @@ class KnownConsumers:
             raise
         return await self.look_up(info, name)
 
+    async def look_at(self, stream: StreamInfo, name: str) -> KnownConsumer:
+        """As `look_up`, but a consumer that goes when it is not used is not used by that."""
+        reader = self._client.reader(stream, 0)
+        for info in await consumers_of(reader, ""):
+            if info.name == name:
+                return self.add(stream, reader, info)
+        self.forget(stream.config.name, name)
+        raise CONSUMER_NOT_FOUND.because()
+
     async def look_up(self, stream: StreamInfo, name: str) -> KnownConsumer:
         """What the core knows of it now. Raises JsError if it is not there."""
         if len(stream.partitions) != 1 or not stream.config.has_journal:
