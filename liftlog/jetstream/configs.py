@@ -170,8 +170,6 @@ def config_problem(config: JsStreamConfig) -> str:
         return f"retention {config.retention!r} is not supported yet: use 'limits'"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
-    if config.max_consumers > 0:
-        return "max_consumers is not supported yet: any number may be made"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
     if config.discard == "new" and config.max_bytes > 0:

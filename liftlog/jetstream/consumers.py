@@ -14,7 +14,7 @@ from liftlog.client.reader import Reader
 from liftlog.jetstream import consumerfaults as faults
 from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.calls import JsCall
-from liftlog.jetstream.configs import from_stream_config
+from liftlog.jetstream.configs import from_stream_config, max_consumers
 from liftlog.jetstream.consumerconfigs import (
     JsConsumerConfig,
     check_update,
@@ -159,6 +159,7 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     if known is None:
         if request.action == "update":
             raise faults.CONSUMER_MISSING.because()
+        await _refuse_one_more(room, stream)
         known = await _made(room, stream, config)
     if known.config != config:
         if request.action == "create":
@@ -168,6 +169,15 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     if config.is_push:
         await room.push_soon(stream.config.name)
     return describe(room, known, await known.info())
+
+
+async def _refuse_one_more(room: Room, stream: StreamInfo) -> None:
+    """Raises JsError if a stream has as many consumers as it may have. Two doors that are asked at once may
+    each make the last.
+    """
+    most = max_consumers(stream.config)
+    if 0 < most <= len(await room.client.consumers(stream)):
+        raise faults.CONSUMERS_LIMIT.because()
 
 
 def _named(call: JsCall, config: JsConsumerConfig) -> str:

@@ -194,7 +194,6 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         ({"republish": {"src": ">", "dest": "x"}}, "republish"),
         ({"storage": "memory"}, "memory"),
         ({"persist_mode": "async"}, "persist_mode"),
-        ({"max_consumers": 3}, "max_consumers"),
         ({"max_age": 5}, ">= 100ms"),
         ({"max_age": -1}, "negative"),
         ({"duplicate_window": 5}, ">= 100ms"),
