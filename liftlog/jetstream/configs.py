@@ -151,7 +151,6 @@ NOT_THERE: dict[str, str] = {
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
-    "consumer_limits": "consumer_limits is not supported yet",
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
 from here: this is the place to switch it on."""
