@@ -344,6 +344,8 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     Raises JsError for what cannot be changed.
     """
     changes: dict[str, Any] = {}
+    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+        raise STREAM_INVALID.because("message TTL status can not be disabled")
     for name in FROM_JETSTREAM:
         old, new = getattr(before, name), getattr(after, name)
         limit = FOLLOWS.get(name, name)

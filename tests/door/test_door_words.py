@@ -275,6 +275,13 @@ def test_what_is_denied_is_denied_for_ever(field: str, word: str) -> None:
         stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
 
 
+def test_ttls_stay_allowed() -> None:
+    before = to_stream_config(JsStreamConfig(name="A", allow_msg_ttl=True))
+    assert from_stream_config(before).allow_msg_ttl
+    with pytest.raises(JsError, match="TTL status can not be disabled"):
+        stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
+
+
 def test_a_sealed_stream_denies_all_of_it() -> None:
     sealed = to_stream_config(JsStreamConfig(name="A", sealed=True))
     assert (sealed.sealed, sealed.deny_delete, sealed.deny_purge) == (True, True, True)
