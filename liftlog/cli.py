@@ -45,6 +45,7 @@ GROUPS: dict[str, CommandGroup] = {
     "consumer": CommandGroup("liftlog.commands.consumer", "durable consumers: what was acked, what comes"),
     "cursor": CommandGroup("liftlog.commands.cursor", "positions in streams that the cluster keeps"),
     "group": CommandGroup("liftlog.commands.group", "consumer groups: who reads what, how far they are"),
+    "jetstream": CommandGroup("liftlog.commands.jetstream", "a door for programs written for JetStream"),
     "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),
     "sub": CommandGroup("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": CommandGroup("liftlog.commands.cluster", "who is alive, who leads what"),

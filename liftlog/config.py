@@ -30,13 +30,18 @@
     client_secret_file = "/etc/liftlog/client.secret"    # the same on every node and for every client
     insecure = false                 # true instead of both files: whoever can connect may do everything
 
-    [storage]                        # optional: encryption at rest, see `encryption_key`
+    [storage]                        # optional: encryption at rest, see `liftlog/diskkey.py`
     encryption_key_file = "/etc/liftlog/key"
     take_over_open_logs = false      # true for one start: a key for a folder that was not encrypted so far
 
     [metrics]                        # optional: metrics, health and readiness, see docs/operating/metrics.md
     listen = "127.0.0.1:4901"        # without it there is no such port; whoever reaches it may read it
     partitions_max = 2000            # so many copies have series of their own; 0: none
+
+    [jetstream]                      # optional: programs written for NATS JetStream, see docs/jetstream.md
+    enabled = true
+    domain = "liftlog"
+    leaf = "nats-leaf://10.0.0.9:7422"                   # NATS's leaf node port: without it no consumers
 
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
@@ -51,11 +56,7 @@ silently ignored is worse than none.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,10 +72,12 @@ from liftlog.types import LiftlogError, NodeConfig
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
 DEFAULT_CLUSTER = "liftlog"
+DEFAULT_DOMAIN = "liftlog"
+"""Of JetStream's door."""
+NO_DOMAINS = ("API", "ACK", "FC", "EVENT", "CONSUMER", "STREAM")
+"""What JetStream itself has behind "$JS."."""
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
-ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
-ENCRYPTION_KEY_BYTES = 32
 LEASE_TICKS = 4
 """A heartbeat on each tick, one that is lost, an answer on its way, a look ahead to the next tick (N2)."""
 
@@ -148,6 +151,7 @@ KEYS: dict[str, dict[str, type]] = {
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
+    "jetstream": {"enabled": bool, "domain": str, "leaf": str},
     "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -203,6 +207,10 @@ class ServerConfig(msgspec.Struct, frozen=True):
     metrics_listen: str = ""
     """Empty: nothing is told there."""
     metrics_partitions_max: int = METRICS_PARTITIONS_MAX
+    jetstream: bool = False
+    jetstream_domain: str = DEFAULT_DOMAIN
+    jetstream_leaf: str = ""
+    """Where the door connects as a leaf node; empty: it serves no consumers."""
 
     @property
     def metrics_open(self) -> bool:
@@ -256,6 +264,11 @@ class ServerConfig(msgspec.Struct, frozen=True):
         if self.metrics_listen:
             lines += ["", "[metrics]", f"listen = {_quote(self.metrics_listen)}"]
             lines += [f"partitions_max = {self.metrics_partitions_max}"]
+        if self.jetstream or self.jetstream_domain != DEFAULT_DOMAIN or self.jetstream_leaf:
+            lines += ["", "[jetstream]", f"enabled = {str(self.jetstream).lower()}"]
+            lines += [f"domain = {_quote(self.jetstream_domain)}"]
+            if self.jetstream_leaf:
+                lines += [f"leaf = {_quote(self.jetstream_leaf)}"]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -431,10 +444,25 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         network=NetworkLimits(**limits),
         metrics_listen=metrics_listen,
         metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
+        jetstream=settings.get(("jetstream", "enabled"), False),
+        jetstream_leaf=settings.get(("jetstream", "leaf"), ""),
+        jetstream_domain=check_domain(
+            settings.get(("jetstream", "domain"), DEFAULT_DOMAIN), f"{source}: [jetstream] domain"
+        ),
     )
     _check_security(config, source)
     _check_limits(config.network, source)
     return config
+
+
+def check_domain(name: str, source: str) -> str:
+    """`name`, if it can be a JetStream domain: one token of subjects. Raises LiftlogError."""
+    if not CLUSTER_NAME.fullmatch(name) or name in NO_DOMAINS:
+        raise LiftlogError(
+            f"{source} = {name!r}; use 1 to 64 letters, digits, '_' or '-', and none of "
+            + ", ".join(NO_DOMAINS)
+        )
+    return name
 
 
 def _peer_listen(settings: dict[tuple[str, str], Any], peers: dict[int, str], node: int, source: str) -> str:
@@ -581,63 +609,3 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
 def _quote(text: str) -> str:
     """A TOML basic string: JSON's escapes are TOML's."""
     return msgspec.json.encode(text).decode()
-
-
-def encryption_key(path: Path | None, environment: Mapping[str, str]) -> bytes | None:
-    """The key of encryption at rest, from the file or the environment; None = not encrypted.
-
-    In a file: 32 raw bytes, or as text, which is also what the environment holds: 64 hexadecimal digits or
-    base64. The file must be kept from other users; its group may read it, as secrets mounted into containers
-    need. Raises LiftlogError that names where the key came from and how to make a good one, never the key.
-    """
-    text = environment.get(ENCRYPTION_KEY_VARIABLE)
-    if text is not None:
-        if path is not None:
-            raise LiftlogError(
-                f"{ENCRYPTION_KEY_VARIABLE} and [storage] encryption_key_file = {path} are both set; keep one"
-            )
-        return _key_from_text(text, ENCRYPTION_KEY_VARIABLE)
-    return None if path is None else _key_from_file(path)
-
-
-def _key_from_file(path: Path) -> bytes:
-    source = f"[storage] encryption_key_file = {path}"
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(4096)
-    except OSError as error:
-        raise LiftlogError(
-            f"{source}: cannot read it: {error.strerror}; {_how_to_make_a_key(path)}"
-        ) from None
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise LiftlogError(f"{source}: other users may read or change it; run: chmod 600 {path}")
-    if len(content) == ENCRYPTION_KEY_BYTES:
-        if content.isascii() and content.decode().isprintable():
-            raise LiftlogError(
-                f"{source}: 32 characters of text are no random key; {_how_to_make_a_key(path)}"
-            )
-        return content
-    return _key_from_text(content.decode("latin-1"), source, path)
-
-
-def _key_from_text(text: str, source: str, path: Path | None = None) -> bytes:
-    text = text.strip()
-    key = b""
-    try:
-        if re.fullmatch(r"[0-9a-fA-F]{64}", text):
-            key = bytes.fromhex(text)
-        else:
-            key = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != ENCRYPTION_KEY_BYTES:
-        raise LiftlogError(
-            f"{source}: not a key of 32 bytes (64 hexadecimal digits, base64, or 32 raw bytes in a file); "
-            + _how_to_make_a_key(path)
-        )
-    return key
-
-
-def _how_to_make_a_key(path: Path | None) -> str:
-    return "make one with: openssl rand -hex 32" + (f" > {path} && chmod 600 {path}" if path else "")

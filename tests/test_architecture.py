@@ -49,6 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.scratch": (),
     "liftlog.terminal": (),
     "liftlog.nats_login": ("liftlog.types",),
+    "liftlog.diskkey": ("liftlog.types",),
     "liftlog.parcel": ("liftlog.codec", "liftlog.format"),
     "liftlog.options": ("liftlog.types", "liftlog.messages", "liftlog.parcel"),
     "liftlog.subjects": ("liftlog.types",),
@@ -109,6 +110,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.security",
         "liftlog.api",
         "liftlog.config",
+    ),
+    "liftlog.jetstream": (
+        "liftlog.types",
+        "liftlog.version",
+        "liftlog.messages",
+        "liftlog.format",
+        "liftlog.subjects",
+        "liftlog.eventlog",
+        "liftlog.config",
+        "liftlog.nats_login",
+        "liftlog.client",
     ),
     "liftlog.queue": (
         "liftlog.types",
@@ -274,6 +286,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "trio": (
         *("liftlog.driver*", "liftlog.real*", "liftlog.eyes*", "liftlog.bench.stall", "liftlog_sim.*"),
         "liftlog.client.on_trio",
+        "liftlog.jetstream.beside",
     ),
     "prometheus_client": ("liftlog.eyes.page",),
     "h11": ("liftlog.eyes.http",),

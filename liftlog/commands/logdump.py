@@ -12,7 +12,7 @@ from typing import Any
 from liftlog.codec import MissingCodec
 from liftlog.commands.common import positive_count, print_json
 from liftlog.commands.logfolder import Folder, add_folder_options, open_folder
-from liftlog.config import encryption_key
+from liftlog.diskkey import encryption_key
 from liftlog.format import Header, SealedBatch, decode_records
 from liftlog.storage.inspect import Stretch, stretches
 from liftlog.storage.layout import log_directory, segment_bases, segment_path

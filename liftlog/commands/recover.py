@@ -20,10 +20,10 @@ from liftlog.commands.common import add_json_option, node_number, print_json
 from liftlog.commands.logfolder import NODE, Folder, open_folder
 from liftlog.commands.recoverview import losses, print_survey
 from liftlog.commands.survivors import SurvivingDisk, examined, joined, recovered
-from liftlog.config import encryption_key
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.total_loss.plan import needed_statement
 from liftlog.core.total_loss.reports import DiskReport, Survivors, surveyed
+from liftlog.diskkey import encryption_key
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.types import LiftlogError
 

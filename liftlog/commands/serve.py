@@ -23,11 +23,12 @@ from liftlog.commands.common import (
     print_json,
 )
 from liftlog.core.node import Node
+from liftlog.diskkey import encryption_key
 from liftlog.driver.interpreter import Observer
 from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
-from liftlog.real.server import Built, run_server
+from liftlog.real.server import Built, Companion, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
@@ -58,6 +59,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
     serve.add_argument("--metrics", metavar="HOST:PORT", help="tell metrics, health and readiness there")
+    serve.add_argument(
+        "--jetstream", action="store_true", default=None, help="answer programs written for NATS JetStream"
+    )
+    serve.add_argument("--jetstream-leaf", metavar="URL", help="leaf node port of NATS, for its consumers")
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
     serve.add_argument("--log-format", choices=eventlog.FORMATS, help="of the log on standard error")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
@@ -79,6 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dev.add_argument(
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
     )
+    dev.add_argument("--jetstream", action="store_true", help="answer programs written for NATS JetStream")
     dev.add_argument("--trace", metavar="DIR", help="write the nodes' protocol traces there")
     dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
     add_json_option(dev)
@@ -103,10 +109,12 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
         ("node", "log_format"): args.log_format,
         ("nats", "url"): args.nats,
         ("metrics", "listen"): args.metrics,
+        ("jetstream", "enabled"): args.jetstream,
+        ("jetstream", "leaf"): args.jetstream_leaf,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
     sparing = eventlog.set_up(config.log_format, config.node)
-    key = configuration.encryption_key(config.encryption_key_file, os.environ)
+    key = encryption_key(config.encryption_key_file, os.environ)
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
     def build() -> Built:
@@ -134,13 +142,14 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
             trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
             observers.append(trace.stepped)
         observers.append(Watcher(node, sparing).stepped)
+        beside = None if not config.jetstream else door_beside(config)
         if not config.metrics_listen:
-            return Built(node, engine, observers)
+            return Built(node, engine, observers, beside=beside)
         # Imported here: a node that tells nothing needs neither h11 nor prometheus-client.
         from liftlog.eyes.onlooker import MetricsOnlooker
 
         onlooker = MetricsOnlooker(node, config, engine.log_bytes)
-        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker)
+        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker, beside)
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
@@ -156,6 +165,25 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
     finally:
         sparing.tell(time.time(), everything=True)
     return 0
+
+
+def door_beside(config: configuration.ServerConfig) -> Companion:
+    """JetStream's door, which is a client of the cluster with the node's own secret and login."""
+    # Imported here: a node without a door needs no client, and starts sooner without one.
+    from liftlog.client import Client
+    from liftlog.jetstream.beside import DoorBeside
+    from liftlog.jetstream.door import DoorPlace
+
+    async def connect() -> Client:
+        return await Client.connect(
+            config.nats_url,
+            cluster=config.cluster,
+            secret_file=config.client_secret_file or "none",
+            login=config.nats_login,
+        )
+
+    place = DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf, config.nats_login)
+    return DoorBeside(connect, place)
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:
@@ -214,6 +242,7 @@ def _dev(args: argparse.Namespace) -> int:
         traces=Path(args.trace) if args.trace else None,
         nats_login=nats_login(args),
         metrics=True,
+        jetstream=args.jetstream,
     )
     try:
         cluster.start()

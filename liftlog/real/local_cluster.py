@@ -169,12 +169,15 @@ class LocalCluster:
         traces: Path | None = None,
         nats_login: NatsLogin = NO_LOGIN,
         metrics: bool = False,
+        jetstream: bool = False,
     ) -> None:
         """`traces`: folder of the nodes' protocol traces; by default there are none. `metrics`: whether each
-        node tells its metrics, on a port of its own.
+        node tells its metrics, on a port of its own. `jetstream`: whether each has JetStream's door.
         """
         self.folder = folder
-        self.nats = None if nats_url else NatsServer(folder / "nats", nats_port)
+        self.nats = None if nats_url else NatsServer(
+            folder / "nats", nats_port, leaf_port=free_port(HOST) if jetstream else 0
+        )
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
         self.nats_login = nats_login
         self.cluster = cluster
@@ -207,6 +210,8 @@ class LocalCluster:
                 trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
                 nats_login=nats_login,
                 metrics_listen=self.metrics_addresses.get(node, ""),
+                jetstream=jetstream,
+                jetstream_leaf=self.nats.leaf_url if self.nats else "",
             )
             self.nodes[node] = LocalNode(folder / f"node-{node}", config)
 

@@ -124,10 +124,14 @@ class NatsServer:
         host: str = "127.0.0.1",
         extra: tuple[str, ...] = (),
         name: str = "nats-server",
+        leaf_port: int = 0,
     ) -> None:
+        """`leaf_port`: where leaf nodes connect; 0: there is no such port."""
         self.host = host
         self.port = port or free_port(host)
         self.log_path = folder / f"{name}.log"
+        self.leaf_port = leaf_port
+        self._leaf_config = folder / f"{name}-leaf.conf"
         self._folder = folder
         self._extra = extra
         self._process: subprocess.Popen[bytes] | None = None
@@ -135,6 +139,11 @@ class NatsServer:
     @property
     def url(self) -> str:
         return f"nats://{self.host}:{self.port}"
+
+    @property
+    def leaf_url(self) -> str:
+        """For JetStream's door; empty if leaf nodes cannot connect."""
+        return f"nats-leaf://{self.host}:{self.leaf_port}" if self.leaf_port else ""
 
     @property
     def pid(self) -> int:
@@ -163,6 +172,10 @@ class NatsServer:
             str(self.log_path),
             *self._extra,
         ]
+        if self.leaf_port:
+            # There is no flag for it.
+            self._leaf_config.write_text(f'leafnodes {{ listen: "{self.host}:{self.leaf_port}" }}\n')
+            command += ["--config", str(self._leaf_config)]
         # A session of its own keeps a Ctrl-C at the terminal from stopping NATS before the nodes have said
         # goodbye.
         try:

@@ -44,6 +44,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_FAILED: (503, 10077),
     messages.ERR_FULL: (503, 10077),
     messages.ERR_DAMAGED: (500, 10077),
+    messages.ERR_READ_ONLY: (400, 10109),
     messages.ERR_HEADER: (400, 10003),
     messages.ERR_ENVELOPE: (400, 10003),
     messages.ERR_ENVELOPE_DAMAGED: (400, 10003),

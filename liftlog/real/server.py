@@ -89,6 +89,13 @@ class Onlooker(Protocol):
         """Answer, until cancelled."""
 
 
+class Companion(Protocol):
+    """What runs beside the node, in its process: it may fail, and the node goes on."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
@@ -96,6 +103,7 @@ class Built(NamedTuple):
     engine: StorageGroups
     observers: Sequence[Observer]
     onlooker: Onlooker | None = None
+    beside: Companion | None = None
 
 
 Build = Callable[[], Built]
@@ -144,7 +152,7 @@ class Server:
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
-        node, engine, observers, onlooker = build()
+        node, engine, observers, onlooker, beside = build()
         parts = assemble(
             config,
             secrets,
@@ -166,6 +174,8 @@ class Server:
                 nursery.start_soon(network.run, peers_at, clients_at)
                 if onlooker is not None:
                     nursery.start_soon(onlooker.run, metrics_at)
+                if beside is not None:
+                    nursery.start_soon(beside.run)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)
                 if config.open_to:

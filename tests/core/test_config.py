@@ -249,3 +249,16 @@ def test_metrics_are_told_where_they_are_wanted_and_nowhere_else(tmp_path: Path)
 def test_metrics_that_cannot_be_told_are_refused(tmp_path: Path, table: str, words: str) -> None:
     with pytest.raises(LiftlogError, match=words):
         load(tmp_path, f"{GOOD}[metrics]\n{table}\n")
+
+
+@pytest.mark.parametrize("domain", ["", "a.b", "API", "ACK", "x" * 65, "*"])
+def test_a_jetstream_domain_is_one_token_of_a_subject(tmp_path: Path, domain: str) -> None:
+    with pytest.raises(LiftlogError, match=r"\[jetstream\] domain"):
+        load(tmp_path, f'{GOOD}[jetstream]\ndomain = "{domain}"\n')
+
+
+def test_jetstreams_door_is_shut_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert not load(tmp_path, GOOD).jetstream
+    opened = load(tmp_path, GOOD + '[jetstream]\nenabled = true\ndomain = "hub"\n')
+    assert (opened.jetstream, opened.jetstream_domain) == (True, "hub")
+    assert load(tmp_path, opened.to_toml()) == opened

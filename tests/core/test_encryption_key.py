@@ -10,7 +10,7 @@ import pytest
 
 from liftlog import config
 from liftlog.cli import main
-from liftlog.config import encryption_key
+from liftlog.diskkey import encryption_key
 from liftlog.types import LiftlogError
 
 KEY = bytes(range(100, 132))

@@ -1,0 +1,401 @@
+"""A stream's configuration as JetStream says it, and as liftlog does.
+
+What JetStream has and liftlog has not is refused with a sentence, unless it says what is so anyway: clients
+send every field, with its default.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
+from liftlog.messages import StreamChanges
+from liftlog.types import StreamConfig
+from liftlog.version import VERSION
+
+API_LEVEL = 0
+"""Reported, a promise: clients use what a level brings. 1 is message TTL, pauses and priority groups."""
+DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
+"""JetStream's, where none is named."""
+NS_PER_MS = 1_000_000
+SHORTEST_NS = 100 * NS_PER_MS
+"""No shorter age, and no shorter window, means anything."""
+REPLICAS_MAX = 5
+DESCRIPTION_MAX = 4 * 1024
+SEGMENTS = 8
+"""Into so many segments what a stream with limits keeps falls: whole ones go when there is too much."""
+SEGMENT_MESSAGES_MIN = 256
+SEGMENT_BYTES_MIN, SEGMENT_BYTES = 1024 * 1024, 64 * 1024 * 1024
+"""Smaller ones cost more than they are worth."""
+PAYLOAD_BYTES = 1024 * 1024
+FORBIDDEN_IN_NAMES = frozenset("> *./\\\t\r\n\f ")
+NAME_CHARACTERS_MAX = 255
+
+
+class ConsumerLimits(msgspec.Struct, forbid_unknown_fields=True):
+    """Bounds of what consumers may ask for; 0 = none."""
+
+    inactive_threshold: int = 0
+    max_ack_pending: int = 0
+
+
+class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """What clients send and get. Durations in ns; -1, and mostly 0, is no limit."""
+
+    name: str = ""
+    description: str | None = None
+    subjects: list[str] | None = None
+    retention: Literal["limits", "interest", "workqueue"] = "limits"
+    max_consumers: int = -1
+    max_msgs: int = -1
+    max_bytes: int = -1
+    max_age: int = 0
+    max_msgs_per_subject: int = -1
+    max_msg_size: int = -1
+    discard: Literal["old", "new"] = "old"
+    discard_new_per_subject: bool | None = False
+    storage: Literal["file", "memory"] = "file"
+    num_replicas: int = 1
+    no_ack: bool = False
+    template_owner: str | None = None
+    duplicate_window: int = 0
+    placement: dict[str, Any] | None = None
+    mirror: dict[str, Any] | None = None
+    sources: list[Any] | None = None
+    compression: Literal["none", "s2"] | None = "none"
+    first_seq: int | None = 0
+    subject_transform: dict[str, Any] | None = None
+    republish: dict[str, Any] | None = None
+    allow_direct: bool | None = None
+    mirror_direct: bool | None = False
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool | None = False
+    consumer_limits: ConsumerLimits | None = None
+    allow_msg_ttl: bool | None = False
+    subject_delete_marker_ttl: int | None = 0
+    allow_msg_counter: bool | None = False
+    allow_atomic: bool | None = False
+    allow_msg_schedules: bool | None = False
+    allow_batched: bool | None = False
+    persist_mode: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+def told_metadata() -> dict[str, str]:
+    """What servers say of themselves: the API level that a stream needs, and the one they have."""
+    return {"_nats.level": str(API_LEVEL), "_nats.req.level": "0", "_nats.ver": VERSION}
+
+
+class StreamConfigAnswer(msgspec.Struct):
+    """The configuration in force. Only keys that every client knows."""
+
+    name: str
+    subjects: list[str]
+    retention: str
+    max_consumers: int
+    max_msgs: int
+    max_bytes: int
+    max_age: int
+    max_msgs_per_subject: int
+    max_msg_size: int
+    discard: str
+    storage: str
+    num_replicas: int
+    duplicate_window: int
+    compression: str
+    allow_direct: bool
+    mirror_direct: bool
+    sealed: bool
+    deny_delete: bool
+    deny_purge: bool
+    allow_rollup_hdrs: bool
+    consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
+    allow_msg_ttl: bool = False
+    no_ack: bool = False
+    description: str | UnsetType = UNSET
+    metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
+
+
+NOTE_PREFIX = "js."
+NOTE_CREATED = "js.created"
+"""In ms since 1970."""
+NOTE_DESCRIPTION = "js.description"
+NOTE_METADATA = "js.metadata"
+"""JSON."""
+NOTE_DISCARD = "js.discard"
+NOTE_INDIRECT = "js.no_direct"
+NOTE_CONSUMERS = "js.max_consumers"
+NOTE_TTL = "js.allow_msg_ttl"
+"""Asked for by every key-value bucket. A message that has a TTL is refused all the same (10166)."""
+NOTE_INACTIVE = "js.inactive_threshold"
+NOTE_PENDING = "js.max_ack_pending"
+
+ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
+NOT_THERE: dict[str, str] = {
+    "mirror": "mirrors are not supported: liftlog's streams keep what is published to them",
+    "sources": "sources are not supported: liftlog's streams keep what is published to them",
+    "republish": "republish is not supported",
+    "subject_transform": "subject_transform is not supported",
+    "template_owner": "template_owner is not supported",
+    "placement": "placement is not supported: liftlog places copies itself",
+    "discard_new_per_subject": "discard_new_per_subject is not supported",
+    "first_seq": "first_seq is not supported: streams begin at sequence 1",
+    "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
+    "allow_msg_counter": "allow_msg_counter is not supported",
+    "allow_atomic": "allow_atomic is not supported yet",
+    "allow_msg_schedules": "allow_msg_schedules is not supported",
+    "allow_batched": "allow_batched is not supported",
+    "mirror_direct": "mirror_direct is not supported",
+}
+"""Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
+from here: this is the place to switch it on."""
+
+
+def name_problem(name: str) -> str:
+    """Why JetStream refuses a name of a stream or consumer; empty if it does not."""
+    if not name or len(name) > NAME_CHARACTERS_MAX or FORBIDDEN_IN_NAMES & set(name):
+        return f"a name has 1 to {NAME_CHARACTERS_MAX} characters, and none of '> * . / \\' or white space"
+    return ""
+
+
+def config_problem(config: JsStreamConfig) -> str:
+    """Why there cannot be such a stream, or not here; empty if there can."""
+    for field, sentence in NOT_THERE.items():
+        if getattr(config, field) not in ASKS_FOR_NOTHING:
+            return sentence
+    if config.retention != "limits":
+        return f"retention {config.retention!r} is not supported yet: use 'limits'"
+    if config.storage != "file":
+        return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
+    if config.persist_mode not in (None, "", "default"):
+        return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
+    if config.discard == "new" and config.max_bytes > 0:
+        return "max_bytes with discard 'new' is not supported: use max_msgs"
+    if config.discard == "new" and config.max_msgs > 0 and config.duplicate_window > 0:
+        return (
+            "duplicate_window and max_msgs with discard 'new' exclude each other: ids need messages that "
+            "stay; leave one of them out"
+        )
+    if config.num_replicas > REPLICAS_MAX:
+        return f"maximum replicas is {REPLICAS_MAX}"
+    if len(config.description or "") > DESCRIPTION_MAX:
+        return f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}"
+    if config.deny_purge and config.allow_rollup_hdrs:
+        return "roll-ups require the purge permission"
+    return times_problem(config)
+
+
+def times_problem(config: JsStreamConfig) -> str:
+    """What is wrong with its durations; empty if nothing is."""
+    if config.max_age < 0:
+        return "max age can not be negative"
+    if 0 < config.max_age < SHORTEST_NS:
+        return "max age needs to be >= 100ms"
+    if config.duplicate_window < 0:
+        return "duplicates window can not be negative"
+    if config.max_age and config.duplicate_window > config.max_age:
+        return "duplicates window can not be larger then max age"
+    if 0 < config.duplicate_window < SHORTEST_NS:
+        return "duplicates window needs to be >= 100ms"
+    return ""
+
+
+def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfig:
+    """What liftlog is to create, at this time. Raises JsError with the first field that it cannot honour."""
+    problem = config_problem(config)
+    if problem:
+        raise STREAM_INVALID.because(problem)
+    if config.num_replicas < 0:
+        raise NEGATIVE_REPLICAS.because()
+    subjects = config.subjects or [config.name]
+    most = config.max_msgs if config.discard == "new" and config.max_msgs > 0 else 0
+    window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
+    age_ms = -(-max(0, config.max_age) // NS_PER_MS)
+    held = 0 if config.discard == "new" else max(0, config.max_msgs)
+    size = max(0, config.max_bytes)
+    return StreamConfig(
+        name=config.name,
+        subject=subjects[0],
+        more_subjects=tuple(subjects[1:]) or UNSET,
+        replication_factor=max(1, config.num_replicas),
+        ack_reply=not config.no_ack,
+        max_payload_bytes=config.max_msg_size if config.max_msg_size > 0 else PAYLOAD_BYTES,
+        retention_ms=age_ms,
+        segment_ms=-(-age_ms // SEGMENTS),
+        segment_records=max(SEGMENT_MESSAGES_MIN, held // SEGMENTS) if held else 0,
+        segment_bytes=min(SEGMENT_BYTES, max(SEGMENT_BYTES_MIN, size // SEGMENTS)) if size else SEGMENT_BYTES,
+        retention_bytes=size,
+        retention_messages=held,
+        messages_max=most or UNSET,
+        codec="lz4" if config.compression == "s2" else "none",
+        dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
+        removal=True,
+        max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
+        deny_delete=config.deny_delete or config.sealed or UNSET,
+        deny_purge=config.deny_purge or config.sealed or UNSET,
+        sealed=config.sealed or UNSET,
+        allow_rollup=config.allow_rollup_hdrs or UNSET,
+        notes=notes_of(config, created_ms) or UNSET,
+    )
+
+
+def notes_of(config: JsStreamConfig, created_ms: int) -> tuple[tuple[str, str], ...]:
+    """What JetStream knows of a stream, and liftlog has no word for."""
+    limits = config.consumer_limits
+    notes = {
+        NOTE_CREATED: created_ms,
+        NOTE_DESCRIPTION: config.description,
+        NOTE_DISCARD: "new" if config.discard == "new" else "",
+        NOTE_INDIRECT: "" if config.allow_direct else "1",
+        NOTE_TTL: "1" if config.allow_msg_ttl else "",
+        NOTE_CONSUMERS: config.max_consumers if config.max_consumers > 0 else "",
+        NOTE_INACTIVE: limits.inactive_threshold if limits is not None else "",
+        NOTE_PENDING: limits.max_ack_pending if limits is not None else "",
+    }
+    metadata = {name: value for name, value in (config.metadata or {}).items() if name[:6] != "_nats."}
+    if metadata:
+        notes[NOTE_METADATA] = msgspec.json.encode(metadata, order="deterministic").decode()
+    return tuple((name, str(value)) for name, value in notes.items() if value)
+
+
+def read_notes(config: StreamConfig) -> dict[str, str]:
+    """The notes of a stream, by name."""
+    return {} if config.notes is UNSET else dict(config.notes)
+
+
+def created_ms(config: StreamConfig) -> int:
+    """When the door created a stream; 0 if somebody else did."""
+    return int(read_notes(config).get(NOTE_CREATED, "0"))
+
+
+def allows_direct(config: StreamConfig) -> bool:
+    """Whether messages may be got directly."""
+    return NOTE_INDIRECT not in read_notes(config)
+
+
+def max_consumers(config: StreamConfig) -> int:
+    """How many consumers a stream may have; -1: any number."""
+    return int(read_notes(config).get(NOTE_CONSUMERS, "-1"))
+
+
+def consumer_limits(config: StreamConfig) -> ConsumerLimits:
+    """What consumers may ask for."""
+    notes = read_notes(config)
+    return ConsumerLimits(int(notes.get(NOTE_INACTIVE, "0")), int(notes.get(NOTE_PENDING, "0")))
+
+
+def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
+    """A stream of liftlog's, as JetStream tells it."""
+    most = config.holds_most or config.retention_messages
+    notes = read_notes(config)
+    limits = msgspec.structs.asdict(consumer_limits(config))
+    metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
+    return StreamConfigAnswer(
+        name=config.name,
+        subjects=list(config.subjects),
+        retention="limits",
+        max_consumers=max_consumers(config),
+        max_msgs=most or -1,
+        max_bytes=config.retention_bytes or -1,
+        max_age=config.retention_ms * NS_PER_MS,
+        max_msgs_per_subject=config.keeps_of_subject or -1,
+        max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
+        discard="new" if config.holds_most or NOTE_DISCARD in notes else "old",
+        storage="file",
+        num_replicas=config.replication_factor,
+        duplicate_window=config.remembers_ms * NS_PER_MS,
+        compression="none" if config.codec == "none" else "s2",
+        allow_direct=allows_direct(config),
+        mirror_direct=False,
+        sealed=config.sealed is True,
+        deny_delete=config.deny_delete is True,
+        deny_purge=config.deny_purge is True,
+        allow_rollup_hdrs=config.rolls_up,
+        allow_msg_ttl=NOTE_TTL in notes,
+        no_ack=not config.ack_reply,
+        description=notes.get(NOTE_DESCRIPTION, UNSET),
+        consumer_limits={name: value for name, value in limits.items() if value},
+        metadata=metadata | told_metadata(),
+    )
+
+
+def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
+    """`after`, of a stream that was created when `before` says, and that others may have given notes."""
+    said = read_notes(after)
+    said.pop(NOTE_CREATED, None)
+    kept = {
+        name: value
+        for name, value in read_notes(before).items()
+        if name == NOTE_CREATED or not name.startswith(NOTE_PREFIX)
+    }
+    return msgspec.structs.replace(after, notes=tuple({**kept, **said}.items()) or UNSET)
+
+
+ALTERABLE = tuple(name for name in StreamChanges.__struct_fields__ if name in StreamConfig.__struct_fields__)
+
+
+def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
+    """What makes the one of the other. What stands only in `before` and has no name in JetStream stays.
+    Raises JsError for what cannot be changed.
+    """
+    changes: dict[str, Any] = {}
+    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+        raise STREAM_INVALID.because("message TTL status can not be disabled")
+    for name in FROM_JETSTREAM:
+        old, new = getattr(before, name), getattr(after, name)
+        limit = FOLLOWS.get(name, name)
+        if old == new or getattr(before, limit) == getattr(after, limit):
+            continue
+        if name in FOR_EVER and new is not True:
+            raise STREAM_INVALID.because(f"stream configuration update can not {FOR_EVER[name]}")
+        if name not in ALTERABLE:
+            raise STREAM_INVALID.because(
+                f"stream configuration update can not change {SAID_AS.get(name, name)}"
+            )
+        changes[name] = new if new is not UNSET else NOTHING.get(name, 0)
+    return StreamChanges(**changes)
+
+
+FOR_EVER = {
+    "sealed": "unseal a sealed stream",
+    "deny_delete": "cancel deny message deletes",
+    "deny_purge": "cancel deny purge",
+}
+"""What is promised for ever, by field: what nobody can do."""
+FOLLOWS = {
+    "segment_ms": "retention_ms",
+    "segment_records": "retention_messages",
+    "segment_bytes": "retention_bytes",
+}
+"""What is altered with a limit, and stays as somebody has set it otherwise."""
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
+"""By field: what says that there is none of it any more."""
+SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
+FROM_JETSTREAM = (
+    "subject",
+    "more_subjects",
+    "replication_factor",
+    "ack_reply",
+    "max_payload_bytes",
+    "retention_ms",
+    "segment_ms",
+    "segment_records",
+    "segment_bytes",
+    "retention_bytes",
+    "retention_messages",
+    "messages_max",
+    "codec",
+    "dedupe_window_ms",
+    "max_messages_per_subject",
+    "deny_delete",
+    "deny_purge",
+    "sealed",
+    "allow_rollup",
+    "notes",
+)
+"""Fields of a stream that follow from what JetStream calls its configuration."""

@@ -1,0 +1,324 @@
+"""The calls about consumers."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from liftlog.client.errors import RequestFailed
+from liftlog.client.reader import Reader
+from liftlog.jetstream import consumerfaults as faults
+from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, SuccessAnswer, rfc3339
+from liftlog.jetstream.calls import JsCall
+from liftlog.jetstream.configs import consumer_limits, from_stream_config
+from liftlog.jetstream.consumerconfigs import (
+    JsConsumerConfig,
+    check_update,
+    effective,
+    milliseconds,
+    to_core,
+)
+from liftlog.jetstream.dispatch import Handlers, Room
+from liftlog.jetstream.errors import (
+    CONSUMER_CREATE,
+    CONSUMER_NOT_FOUND,
+    INVALID_JSON,
+    STREAM_NAME_MISMATCH,
+    JsError,
+)
+from liftlog.jetstream.knownconsumers import KnownConsumer
+from liftlog.jetstream.leaf import NO_LEAF
+from liftlog.jetstream.push import all_is_sent
+from liftlog.jetstream.shown import find_stream
+from liftlog.jetstream.stored import last_of
+from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
+from liftlog.jetstream.streams import PageRequest
+from liftlog.messages import (
+    DELIVER_FROM,
+    DELIVER_NEW,
+    ERR_EXISTS,
+    ERR_INVALID,
+    ERR_NOT_FOUND,
+    ERR_OFFSET_RANGE,
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumersReply,
+    CreateConsumerRequest,
+    StreamInfo,
+)
+
+NAMES_MAX = 1024
+LIST_MAX = 256
+"""So many a page has."""
+
+
+class CreateRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """`action`: "create" and "update" are about one that is not there, or is there; nothing: either."""
+
+    stream_name: str = ""
+    config: JsConsumerConfig | None = None
+    action: Literal["", "create", "update"] = ""
+    pedantic: bool = False
+
+
+class SequencePair(msgspec.Struct):
+    consumer_seq: int
+    stream_seq: int
+
+
+class ConsumerInfoAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_info"
+    stream_name: str
+    name: str
+    created: str
+    config: dict[str, Any]
+    delivered: SequencePair
+    ack_floor: SequencePair
+    num_ack_pending: int
+    num_redelivered: int
+    num_waiting: int
+    num_pending: int
+    ts: str
+    push_bound: bool | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+    pause_remaining: int | UnsetType = UNSET
+
+
+class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
+    pause_until: str = ""
+
+
+class PauseAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_pause"
+    paused: bool
+    pause_until: str
+    pause_remaining: int | UnsetType = UNSET
+
+
+class ConsumerNamesAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_names"
+    total: int
+    offset: int
+    limit: int
+    consumers: list[str]
+
+
+class ConsumerListAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_list"
+    total: int
+    offset: int
+    limit: int
+    consumers: list[ConsumerInfoAnswer]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerInfoAnswer:
+    """What clients are told of a consumer."""
+    bound = room.leaf.hears(known.config.deliver_subject) if known.config.is_push else UNSET
+    left_ms = info.config.pause_until_ms - _now_ms()
+    return ConsumerInfoAnswer(
+        stream_name=known.stream_name,
+        name=known.name,
+        created=rfc3339(known.created_ms),
+        config=known.config.told(),
+        delivered=SequencePair(info.sequence, info.position),
+        ack_floor=SequencePair(info.floor_sequence, info.floor),
+        num_ack_pending=info.ack_pending,
+        num_redelivered=info.redelivered,
+        num_waiting=info.pulls,
+        num_pending=max(0, info.num_pending),
+        ts=rfc3339(_now_ms()),
+        push_bound=bound or UNSET,
+        paused=True if left_ms > 0 else UNSET,
+        pause_remaining=left_ms * 1_000_000 if left_ms > 0 else UNSET,
+    )
+
+
+async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
+    """Make a consumer, or alter it: the same configuration again is the same answer."""
+    request = call.body(CreateRequest)
+    if request.config is None:
+        raise faults.CONFIG_REQUIRED.because()
+    if request.stream_name != call.stream:
+        raise STREAM_NAME_MISMATCH.because()
+    if request.pedantic:
+        raise CONSUMER_CREATE.because("pedantic mode is not supported")
+    if not room.leaf.url:
+        raise CONSUMER_CREATE.because(NO_LEAF)
+    name = _named(call, request.config)
+    stream = await find_stream(room, call.stream)
+    told = from_stream_config(stream.config)
+    wanted = within_limits(request.config, consumer_limits(stream.config))
+    config = effective(wanted, name, list(told.subjects), told.num_replicas)
+    known = await _there(room, stream, name)
+    if known is None:
+        if request.action == "update":
+            raise faults.CONSUMER_MISSING.because()
+        await refuse_one_more(room, stream)
+        known = await _made(room, stream, config)
+    if known.config != config:
+        if request.action == "create":
+            raise faults.CONSUMER_EXISTS.because()
+        check_update(known.config, config)
+        await _alter(known, config)
+    if config.is_push:
+        await room.push_soon(stream.config.name)
+    return describe(room, known, await known.info())
+
+
+def _named(call: JsCall, config: JsConsumerConfig) -> str:
+    """What the consumer is to be called, by the three forms of the call. Raises JsError."""
+    old = call.verb == "CONSUMER.DURABLE.CREATE"
+    if not call.consumer:
+        if config.durable_name:
+            raise faults.EPHEMERAL_WITH_DURABLE.because()
+        return config.name or secrets.token_hex(4)
+    if old and not config.durable_name:
+        raise faults.DURABLE_NOT_SET.because()
+    if config.durable_name and config.durable_name != call.consumer:
+        raise faults.DURABLE_MISMATCH.because()
+    if call.rest and config.filter_subjects:
+        raise faults.FILTERS_IN_SUBJECT.because()
+    if call.rest and call.rest != config.filter_subject:
+        raise faults.FILTER_MISMATCH.because()
+    return call.consumer
+
+
+async def _there(room: Room, stream: StreamInfo, name: str) -> KnownConsumer | None:
+    try:
+        return await room.consumers.look_up(stream, name)
+    except JsError as error:
+        if error.err_code != CONSUMER_NOT_FOUND.err_code:
+            raise
+        return None
+
+
+async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> KnownConsumer:
+    """Make it. Who was faster may have made it otherwise: then that is what there is."""
+    reader = room.client.reader(stream, 0)
+    core = to_core(config, _now_ms())
+    if config.deliver_policy == "last" and config.filters:
+        core = msgspec.structs.replace(core, **await _last_matching(room, stream, config.filters))
+    try:
+        try:
+            made = await _asked_for(reader, config.name, core)
+        except RequestFailed as error:
+            if error.code != ERR_OFFSET_RANGE:
+                raise
+            # Where there is nothing yet JetStream begins with what comes next.
+            core = msgspec.structs.replace(core, deliver=DELIVER_NEW, offset=0)
+            made = await _asked_for(reader, config.name, core)
+    except RequestFailed as error:
+        if error.code == ERR_EXISTS:
+            return await room.consumers.look_up(stream, config.name)
+        if error.code == ERR_INVALID:
+            raise CONSUMER_CREATE.because(error) from None
+        raise
+    return room.consumers.add(stream, reader, made)
+
+
+async def _alter(known: KnownConsumer, config: JsConsumerConfig) -> None:
+    """Give it another configuration. It begins where it began."""
+    was = known.last_info.config
+    begins = {"deliver": was.deliver, "offset": was.offset, "timestamp_ms": was.timestamp_ms}
+    wanted = msgspec.structs.replace(to_core(config, known.created_ms), **begins)
+    try:
+        await known.alter(wanted)
+    except RequestFailed as error:
+        if error.retryable:
+            raise
+        raise CONSUMER_CREATE.because(error) from None
+
+
+async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
+    """Deliver nothing until then; a time that is over has it deliver again."""
+    request = call.body(PauseRequest)
+    known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
+    until_ms = milliseconds(request.pause_until) if request.pause_until else 0
+    paused = until_ms > _now_ms()
+    said = rfc3339(until_ms) if paused else ""
+    await _alter(known, msgspec.structs.replace(known.config, pause_until=said))
+    if known.config.is_push:
+        await room.push_soon(known.stream_name)
+    return PauseAnswer(
+        paused=paused,
+        pause_until=said or ZERO_TIME,
+        pause_remaining=(until_ms - _now_ms()) * 1_000_000 if paused else UNSET,
+    )
+
+
+async def _last_matching(room: Room, stream: StreamInfo, filters: list[str]) -> dict[str, Any]:
+    """Where a consumer begins that wants the last message which one of its filters matches."""
+    found = [await last_of(room, stream, pattern) for pattern in filters]
+    offsets = [record.offset for record in found if record is not None]
+    return {"deliver": DELIVER_FROM, "offset": max(offsets)} if offsets else {"deliver": DELIVER_NEW}
+
+
+async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> ConsumerInfo:
+    request = CreateConsumerRequest(reader.partition, name, core)
+    return (await reader.ask_leader(request, ConsumersReply)).consumers[0]
+
+
+async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
+    """What a consumer is, and where it stands."""
+    known = await room.consumers.look_at(await find_stream(room, call.stream), call.consumer)
+    if known.config.is_push and known.last_info.sequence:
+        await all_is_sent(room, known)
+    return describe(room, known, known.last_info)
+
+
+async def _page(room: Room, call: JsCall, most: int) -> tuple[StreamInfo, int, int, list[ConsumerInfo]]:
+    """The stream, how many consumers it has, where the page begins, and those on it."""
+    request = call.body(PageRequest)
+    if request.offset < 0:
+        raise INVALID_JSON.because("offset is negative")
+    stream = await find_stream(room, call.stream)
+    found = sorted(await room.client.consumers(stream), key=lambda one: one.name)
+    return stream, len(found), request.offset, found[request.offset : request.offset + most]
+
+
+async def consumer_names(room: Room, call: JsCall) -> ConsumerNamesAnswer:
+    """What the consumers of a stream are called."""
+    _, total, offset, page = await _page(room, call, NAMES_MAX)
+    names = [one.name for one in page]
+    return ConsumerNamesAnswer(total=total, offset=offset, limit=NAMES_MAX, consumers=names)
+
+
+async def consumer_list(room: Room, call: JsCall) -> ConsumerListAnswer:
+    """All that INFO says, of each."""
+    stream, total, offset, page = await _page(room, call, LIST_MAX)
+    reader = room.client.reader(stream, 0)
+    told = [describe(room, room.consumers.add(stream, reader, one), one) for one in page]
+    return ConsumerListAnswer(total=total, offset=offset, limit=LIST_MAX, consumers=told)
+
+
+async def delete_consumer(room: Room, call: JsCall) -> SuccessAnswer:
+    """Delete it; pulls that wait are told."""
+    stream = await find_stream(room, call.stream)
+    try:
+        await room.client.delete_consumer(stream, call.consumer)
+    except RequestFailed as error:
+        if error.code == ERR_NOT_FOUND:
+            raise CONSUMER_NOT_FOUND.because() from None
+        raise
+    finally:
+        room.consumers.forget(call.stream, call.consumer)
+    return SuccessAnswer()
+
+
+HANDLERS: Handlers = {
+    "CONSUMER.CREATE": create_consumer,
+    "CONSUMER.DURABLE.CREATE": create_consumer,
+    "CONSUMER.INFO": consumer_info,
+    "CONSUMER.NAMES": consumer_names,
+    "CONSUMER.LIST": consumer_list,
+    "CONSUMER.DELETE": delete_consumer,
+    "CONSUMER.PAUSE": pause_consumer,
+}

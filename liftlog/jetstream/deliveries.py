@@ -1,0 +1,48 @@
+"""Messages on their way to who consumes them: how they look, and what becomes of those that nobody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from liftlog.jetstream.ackwords import AckSubject
+from liftlog.jetstream.knownconsumers import GivenMessage, KnownConsumer
+from liftlog.jetstream.leaf import LeafMessage
+from liftlog.messages import NAK
+
+FIRST_LINE = b"NATS/1.0\r\n"
+MESSAGE_SIZE = "Nats-Msg-Size"
+
+
+def message_of(known: KnownConsumer, given: GivenMessage, to: str) -> LeafMessage:
+    """A message for `to`: under its own subject, with the subject for its ack as reply."""
+    record = given.record
+    subject = AckSubject(
+        stream=known.stream_name,
+        consumer=known.name,
+        delivered=given.delivered,
+        stream_seq=record.offset + 1,
+        consumer_seq=given.sequence,
+        timestamp_ns=record.timestamp_ms * 1_000_000,
+        pending=given.pending,
+    )
+    block, body = record.headers, record.value or b""
+    if known.config.headers_only:
+        size = f"{MESSAGE_SIZE}: {len(body)}\r\n\r\n".encode()
+        block, body = (block[:-2] if block else FIRST_LINE) + size, b""
+    return LeafMessage(to, str(subject), block, body, record.subject.decode("utf-8", "replace"))
+
+
+def size_of(message: LeafMessage) -> int:
+    """As nats-server counts it: what a client can count too."""
+    return len(message.subject.encode()) + len(message.reply) + len(message.block) + len(message.body)
+
+
+async def give_back(known: KnownConsumer, given: Sequence[GivenMessage]) -> None:
+    """Nobody got them: they are given again, at once."""
+    if given:
+        await known.settle(NAK, [one.record.offset for one in given])
+
+
+async def settle_unasked(known: KnownConsumer, given: Sequence[GivenMessage]) -> None:
+    """Of a consumer without acks: what was sent is done."""
+    await known.ack([one.record.offset for one in given])

@@ -1,0 +1,243 @@
+"""Consumers as a door knows them: what the core said of them, kept as long as it holds.
+
+A consumer is found by its name, and asked by its number. Once the core knows no such number any more, it is
+looked for anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from liftlog.client.client import Client
+from liftlog.client.consuming import consumers_of
+from liftlog.client.errors import RequestFailed
+from liftlog.client.joining import JoinedAcks
+from liftlog.client.reader import Reader
+from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
+from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
+from liftlog.messages import (
+    ACK,
+    ERR_NOT_FOUND,
+    PULL_MAX,
+    RUNS_MAX,
+    SETTLE_MAX,
+    AlterConsumerRequest,
+    ConsumerConfig,
+    ConsumerInfo,
+    ConsumersReply,
+    PullReply,
+    PullRequest,
+    SettledReply,
+    SettleRequest,
+    StreamInfo,
+    offsets_of,
+    runs_of,
+)
+from liftlog.types import LiftlogError, Record
+
+T = TypeVar("T")
+
+WAIT_SLICE_MS = 2000
+"""For so long a leader waits at once: less than one attempt takes."""
+KNOWN_MAX = 10_000
+"""More than that are forgotten, and looked for anew."""
+
+
+class GivenMessage(NamedTuple):
+    """A message that a consumer was given, for the `delivered`-th time, as its `sequence`-th delivery.
+    `pending`: so many are to come behind it.
+    """
+
+    record: Record
+    delivered: int
+    sequence: int
+    pending: int
+
+
+class KnownConsumer:
+    """One of them, under one number."""
+
+    def __init__(self, stream: StreamInfo, reader: Reader, info: ConsumerInfo) -> None:
+        self.stream = stream
+        self.config: JsConsumerConfig
+        self.created_ms: int
+        self.last_info: ConsumerInfo
+        """What was told of it last."""
+        self.name = info.name
+        self.number = info.number
+        self.learn(info)
+        self.waiting = 0
+        """Pulls that wait at this door."""
+        self._reader = reader
+        self._settled_below = info.floor
+        """Where acks settle all before them: below it this door has nothing to settle."""
+        self._acks = JoinedAcks(lambda offsets: self.settle(ACK, offsets))
+
+    @property
+    def stream_name(self) -> str:
+        return self.stream.config.name
+
+    async def info(self) -> ConsumerInfo:
+        """As the leader knows it now. Raises RequestFailed."""
+        return (await consumers_of(self._reader, self.name))[0]
+
+    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[GivenMessage]:
+        """What is there, or comes in time. Raises RequestFailed, LiftlogError."""
+        request = PullRequest(
+            partition=self._reader.partition,
+            consumer=self.number,
+            messages=min(messages, PULL_MAX),
+            max_bytes=max_bytes,
+            wait_ms=min(wait_ms, WAIT_SLICE_MS),
+        )
+        reply = await self._reader.ask_leader(request, PullReply)
+        if not reply.runs:
+            return []
+        try:
+            batches = [parse_batch(self._reader.partition, frame) for frame in reply.batches]
+            records = {record.offset: record for batch in batches for record in decode_records(batch)}
+        except CorruptBatch as error:
+            raise LiftlogError(f"a server sent a damaged batch: {error}") from None
+        counts = [
+            (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
+        ]
+        behind = reply.to_come if reply.to_come >= 0 else (await self.info()).num_pending
+        # Clients take 0 for the end: where nobody can count it is not said.
+        pending = behind + sum(count == 1 for _, count in counts) if behind >= 0 else 1 + len(counts)
+        found: list[GivenMessage] = []
+        for index, (offset, count) in enumerate(counts):
+            pending -= count == 1
+            if offset in records:
+                found.append(GivenMessage(records[offset], count, reply.sequence + index, pending))
+        return found
+
+    async def alter(self, config: ConsumerConfig) -> None:
+        """From now on it has this one. Raises RequestFailed if somebody has altered it meanwhile."""
+        request = AlterConsumerRequest(
+            self._reader.partition, self.number, self.last_info.config, config
+        )
+        reply = await self._reader.ask_leader(request, ConsumersReply)
+        self.learn(reply.consumers[0])
+
+    def learn(self, info: ConsumerInfo) -> None:
+        """It has been told."""
+        self.config, self.created_ms = from_core(info.name, info.config)
+        self.last_info = info
+
+    async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
+        """Say what became of messages. Returns of which no delivery is known."""
+        unknown: list[int] = []
+        ordered = sorted(dict.fromkeys(offsets))
+        for begin in range(0, len(ordered), SETTLE_MAX):
+            runs = runs_of(ordered[begin : begin + SETTLE_MAX])
+            for first in range(0, len(runs), RUNS_MAX):
+                request = SettleRequest(
+                    self._reader.partition, self.number, how, runs[first : first + RUNS_MAX], delay_ms
+                )
+                reply = await self._reader.ask_leader(request, SettledReply)
+                unknown += offsets_of(reply.unknown)
+        return unknown
+
+    async def ack(self, offsets: Sequence[int]) -> list[int]:
+        """These are done; that is durable when this returns. Those of several tasks are joined."""
+        return await self._acks.ack(offsets)
+
+    async def ack_all(self, offset: int) -> list[int]:
+        """This one is done, and all before it."""
+        below = self._settled_below
+        unknown = await self.ack(range(min(below, offset), offset + 1))
+        self._settled_below = max(self._settled_below, offset + 1)
+        return [offset] if offset in unknown else []
+
+
+class KnownConsumers:
+    """Those of one door."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[str, str], KnownConsumer] = {}
+        self._finding: dict[tuple[str, str], asyncio.Task[KnownConsumer]] = {}
+
+    async def find(self, stream: str, name: str) -> KnownConsumer:
+        """The consumer of this name. Raises JsError if the stream or the consumer is not there."""
+        key = stream, name
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        task = self._finding.get(key)
+        if task is None:
+            task = self._finding[key] = asyncio.create_task(self._find(stream, name))
+            task.add_done_callback(lambda _: self._finding.pop(key))
+        return await asyncio.shield(task)
+
+    async def _find(self, stream: str, name: str) -> KnownConsumer:
+        try:
+            info = await self._client.stream(stream)
+        except RequestFailed as error:
+            if error.code == ERR_NOT_FOUND:
+                raise STREAM_NOT_FOUND.because() from None
+            raise
+        return await self.look_up(info, name)
+
+    async def look_at(self, stream: StreamInfo, name: str) -> KnownConsumer:
+        """As `look_up`, but a consumer that goes when it is not used is not used by that."""
+        reader = self._client.reader(stream, 0)
+        for info in await consumers_of(reader, ""):
+            if info.name == name:
+                return self.add(stream, reader, info)
+        self.forget(stream.config.name, name)
+        raise CONSUMER_NOT_FOUND.because()
+
+    async def look_up(self, stream: StreamInfo, name: str) -> KnownConsumer:
+        """What the core knows of it now. Raises JsError if it is not there."""
+        if len(stream.partitions) != 1 or not stream.config.has_journal:
+            raise STREAM_NOT_FOUND.because()
+        reader = self._client.reader(stream, 0)
+        try:
+            info = (await consumers_of(reader, name))[0]
+        except RequestFailed as error:
+            if error.code == ERR_NOT_FOUND:
+                self.forget(stream.config.name, name)
+                raise CONSUMER_NOT_FOUND.because() from None
+            raise
+        return self.add(stream, reader, info)
+
+    def add(self, stream: StreamInfo, reader: Reader, info: ConsumerInfo) -> KnownConsumer:
+        """The core has told of it."""
+        key = stream.config.name, info.name
+        known = self._known.get(key)
+        # Its number is of this stream's journal, and a stream of the same name may be another one.
+        if known is not None and (known.stream.id, known.number) == (stream.id, info.number):
+            known.learn(info)
+            return known
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        known = self._known[key] = KnownConsumer(stream, reader, info)
+        return known
+
+    def forget(self, stream: str, name: str) -> None:
+        """It is no more, or is another one."""
+        self._known.pop((stream, name), None)
+
+    async def doing(self, stream: str, name: str, work: Callable[[KnownConsumer], Awaitable[T]]) -> T:
+        """What `work` makes of the consumer; of the one that there is now, if the one that was known is no
+        more. Raises JsError, LiftlogError.
+        """
+        known = await self.find(stream, name)
+        try:
+            return await work(known)
+        except LiftlogError as error:
+            if not is_over(error):
+                raise
+        self.forget(stream, name)
+        return await work(await self.find(stream, name))
+
+
+def is_over(error: LiftlogError) -> bool:
+    """Whether it says that the consumer, or its stream, is no more."""
+    if isinstance(error, RequestFailed):
+        return error.code == ERR_NOT_FOUND
+    return "was deleted and created anew" in str(error)

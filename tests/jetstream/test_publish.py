@@ -1,0 +1,378 @@
+"""Publishing: acknowledgements, and what each header asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from nats.js import errors
+
+from tests.jetstream.table import differs, proves, proves_each
+from tests.jetstream.user import DEADLINE_S, User
+
+P = "Publishing"
+PUBLISH = "publish"
+
+
+@proves(P, PUBLISH, "stream, seq")
+async def test_a_message_is_acked_with_its_stream_and_sequence(user: User) -> None:
+    await user.stream()
+    acks = await user.publish("1", "2", "3")
+    assert [(ack.stream, ack.seq, ack.duplicate) for ack in acks] == [
+        (user.name, 1, None),
+        (user.name, 2, None),
+        (user.name, 3, None),
+    ]
+
+
+@proves(P, PUBLISH, "domain")
+@differs("the door names its domain")
+async def test_an_ack_tells_the_domain(user: User) -> None:
+    await user.stream()
+    ack = (await user.publish("x"))[0]
+    assert ack.domain in (None, user.server.domain or None)
+
+
+@proves(P, PUBLISH, "no stream")
+async def test_nobody_answers_where_no_stream_is(user: User) -> None:
+    with pytest.raises(errors.NoStreamResponseError):
+        await user.publish("x")
+
+
+@proves(P, PUBLISH, "without a reply subject")
+async def test_a_message_without_a_reply_is_stored(user: User) -> None:
+    await user.stream()
+    await user.nc.publish(user.subject(), b"x")
+
+    async def stored() -> bool:
+        return (await user.info()).state.messages == 1
+
+    await user.until(stored)
+
+
+@proves(P, PUBLISH, "asynchronously")
+async def test_many_messages_are_published_without_waiting(user: User) -> None:
+    await user.stream()
+    futures = [await user.js.publish_async(user.subject(), str(n).encode()) for n in range(100)]
+    await asyncio.wait_for(user.js.publish_async_completed(), DEADLINE_S)
+    assert sorted(future.result().seq for future in futures) == list(range(1, 101))
+
+
+@proves(P, PUBLISH, "in order")
+async def test_one_connection_s_messages_are_stored_in_order(user: User) -> None:
+    await user.stream()
+    futures = [await user.js.publish_async(user.subject(), str(n).encode()) for n in range(1, 51)]
+    acks = [await future for future in futures]
+    assert [ack.seq for ack in acks] == list(range(1, 51))
+    assert (await user.js.get_msg(user.name, 50)).data == b"50"
+
+
+@proves(P, PUBLISH, "no_ack")
+async def test_a_stream_without_acks_answers_nothing(user: User) -> None:
+    await user.stream(no_ack=True)
+    with pytest.raises((TimeoutError, errors.NoStreamResponseError)):
+        await user.publish("x", timeout=0.3)
+
+    async def stored() -> bool:
+        return (await user.info()).state.messages == 1
+
+    await user.until(stored)
+
+
+@proves(P, PUBLISH, "a large message")
+async def test_a_message_of_half_a_megabyte(user: User) -> None:
+    await user.stream()
+    await user.js.publish(user.subject(), b"x" * 500_000)
+    assert (await user.js.get_msg(user.name, 1)).data == b"x" * 500_000
+
+
+@proves(P, PUBLISH, "any bytes")
+async def test_any_bytes_come_back(user: User) -> None:
+    await user.stream()
+    await user.js.publish(user.subject(), bytes(range(256)))
+    assert (await user.js.get_msg(user.name, 1)).data == bytes(range(256))
+
+
+MSG_ID = "Nats-Msg-Id"
+
+
+@proves(P, MSG_ID)
+async def test_a_repeated_message_is_stored_once(user: User) -> None:
+    await user.stream()
+    first = (await user.publish("1", headers={"Nats-Msg-Id": "a"}))[0]
+    await user.publish("2", headers={"Nats-Msg-Id": "b"})
+    again = (await user.publish("3", headers={"Nats-Msg-Id": "a"}))[0]
+    assert (first.seq, first.duplicate) == (1, None)
+    assert (again.seq, again.duplicate) == (1, True)
+    assert (await user.info()).state.messages == 2
+
+
+@proves(P, MSG_ID, "after duplicate_window")
+async def test_a_message_id_is_forgotten_after_the_window(user: User) -> None:
+    await user.stream(duplicate_window=0.1)
+    await user.publish("1", headers={"Nats-Msg-Id": "a"})
+
+    async def stored_again() -> bool:
+        return not (await user.publish("2", headers={"Nats-Msg-Id": "a"}))[0].duplicate
+
+    await user.until(stored_again)
+
+
+@proves(P, MSG_ID, "other subjects")
+async def test_message_ids_are_the_stream_s(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a", headers={"Nats-Msg-Id": "a"})
+    assert (await user.publish("2", to="b", headers={"Nats-Msg-Id": "a"}))[0].duplicate is True
+
+
+@proves(P, "Nats-Expected-Stream")
+async def test_another_expected_stream_is_refused(user: User) -> None:
+    await user.stream()
+    assert (await user.publish("x", stream=user.name))[0].seq == 1
+    with pytest.raises(errors.BadRequestError) as caught:
+        await user.publish("x", stream="other")
+    assert caught.value.err_code == 10060
+
+
+LAST = "Nats-Expected-Last-Sequence"
+
+
+@proves(P, LAST)
+async def test_the_expected_last_sequence_is_compared(user: User) -> None:
+    await user.stream()
+    await user.publish("1", headers={LAST: "0"})
+    await user.publish("2", headers={LAST: "1"})
+    assert await user.publish_refused(Nats_Expected_Last_Sequence="1") == (400, 10071)
+    assert (await user.info()).state.messages == 2
+
+
+@proves(P, LAST, "the description names the last sequence")
+@differs("the sentence goes on, with the next message's offset")
+async def test_a_failed_compare_says_the_last_sequence(user: User) -> None:
+    await user.stream()
+    await user.publish("1", "2")
+    with pytest.raises(errors.APIError) as caught:
+        await user.publish("x", headers={LAST: "7"})
+    assert caught.value.description is not None
+    if user.liftlog:
+        assert caught.value.description.startswith("wrong last sequence: 2;")
+    else:
+        assert caught.value.description == "wrong last sequence: 2"
+
+
+LAST_OF_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
+
+
+@proves(P, LAST_OF_SUBJECT)
+async def test_the_last_sequence_of_the_subject_is_compared(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a", headers={LAST_OF_SUBJECT: "0"})
+    await user.publish("2", to="b")
+    await user.publish("3", to="a", headers={LAST_OF_SUBJECT: "1"})
+    assert await user.publish_refused("a", Nats_Expected_Last_Subject_Sequence="1") == (400, 10071)
+    assert (await user.info()).state.messages == 3
+
+
+@proves(P, LAST_OF_SUBJECT, "0: none there")
+async def test_nothing_may_be_there(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a")
+    assert await user.publish_refused("a", Nats_Expected_Last_Subject_Sequence="0") == (400, 10071)
+    assert (await user.publish("2", to="b", headers={LAST_OF_SUBJECT: "0"}))[0].seq == 2
+
+
+@proves(P, LAST_OF_SUBJECT + "-Subject")
+async def test_the_last_sequence_of_another_subject_is_compared(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a.1")
+    await user.publish("2", to="a.2")
+    named = {LAST_OF_SUBJECT + "-Subject": user.subject("a.*")}
+    assert (await user.publish("3", to="a.3", headers={LAST_OF_SUBJECT: "2"} | named))[0].seq == 3
+    with pytest.raises(errors.APIError) as caught:
+        await user.publish("4", to="a.4", headers={LAST_OF_SUBJECT: "2"} | named)
+    assert caught.value.err_code == 10071
+
+
+@proves(P, LAST_OF_SUBJECT, "no number")
+async def test_a_sequence_that_is_no_number(user: User) -> None:
+    await user.stream()
+    assert (await user.publish_refused(Nats_Expected_Last_Subject_Sequence="many"))[0] == 400
+
+
+LAST_ID = "Nats-Expected-Last-Msg-Id"
+
+
+@proves(P, LAST_ID)
+async def test_the_last_message_id_is_compared(user: User) -> None:
+    await user.stream()
+    await user.publish("1", headers={"Nats-Msg-Id": "a"})
+    await user.publish("2", headers={LAST_ID: "a", "Nats-Msg-Id": "b"})
+    assert await user.publish_refused(Nats_Expected_Last_Msg_Id="a") == (400, 10070)
+
+
+ROLLUP = "Nats-Rollup"
+
+
+@proves(P, ROLLUP, "sub")
+@differs("what is older goes a moment after the ack")
+async def test_a_rollup_of_a_subject_leaves_the_message_alone_there(user: User) -> None:
+    await user.stream(allow_rollup_hdrs=True)
+    for to in ("a", "b", "a"):
+        await user.publish("x", to=to)
+    ack = (await user.publish("y", to="a", headers={ROLLUP: "sub"}))[0]
+    assert ack.seq == 4
+
+    async def alone() -> bool:
+        told = await user.js.stream_info(user.name, subjects_filter=">")
+        return told.state.subjects == {user.subject("a"): 1, user.subject("b"): 1}
+
+    await user.until(alone)
+
+
+@proves(P, ROLLUP, "all")
+@differs("what is older goes a moment after the ack")
+async def test_a_rollup_of_the_stream_leaves_one_message(user: User) -> None:
+    await user.stream(allow_rollup_hdrs=True)
+    for to in ("a", "b", "a"):
+        await user.publish("x", to=to)
+    await user.publish("y", to="c", headers={ROLLUP: "all"})
+
+    async def alone() -> bool:
+        state = (await user.info()).state
+        return (state.messages, state.first_seq, state.last_seq) == (1, 4, 4)
+
+    await user.until(alone)
+
+
+@proves(P, ROLLUP, "without allow_rollup_hdrs")
+async def test_a_rollup_must_be_allowed(user: User) -> None:
+    await user.stream()
+    assert (await user.publish_refused(Nats_Rollup="sub"))[1] == 10111
+
+
+@proves(P, ROLLUP, "another value")
+async def test_a_rollup_of_something_else_is_refused(user: User) -> None:
+    await user.stream(allow_rollup_hdrs=True)
+    assert (await user.publish_refused(Nats_Rollup="some"))[1] == 10111
+
+
+TTL = "Nats-TTL"
+
+
+@proves(P, TTL, "seconds")
+async def test_a_message_goes_after_its_time(user: User) -> None:
+    await user.stream(allow_msg_ttl=True)
+    await user.publish("x", msg_ttl=1)
+    await user.publish("y")
+
+    async def gone() -> bool:
+        return (await user.info()).state.messages == 1
+
+    await user.until(gone)
+    assert (await user.js.get_msg(user.name, 2)).data == b"y"
+
+
+@proves(P, TTL, "1h, never")
+async def test_a_time_is_a_duration_or_never(user: User) -> None:
+    await user.stream(allow_msg_ttl=True)
+    for ttl in ("1h", "90s", "never"):
+        await user.publish("x", headers={TTL: ttl})
+    assert (await user.info()).state.messages == 3
+
+
+@proves(P, TTL, "without allow_msg_ttl")
+async def test_times_must_be_allowed(user: User) -> None:
+    await user.stream()
+    assert await user.publish_refused(Nats_TTL="10") == (400, 10166)
+
+
+@proves(P, TTL, "no duration")
+async def test_a_time_that_is_none_is_refused(user: User) -> None:
+    await user.stream(allow_msg_ttl=True)
+    assert await user.publish_refused(Nats_TTL="soon") == (400, 10165)
+
+
+@proves(P, TTL, "markers: Nats-Marker-Reason")
+async def test_a_marker_stays_when_the_last_message_of_a_subject_goes(user: User) -> None:
+    await user.stream(allow_msg_ttl=True, allow_rollup_hdrs=True, subject_delete_marker_ttl=60, max_age=1)
+    await user.publish("x")
+
+    async def marked() -> bool:
+        try:
+            found = await user.js.get_last_msg(user.name, user.subject())
+        except errors.NotFoundError:
+            return False
+        return (found.headers or {}).get("Nats-Marker-Reason") == "MaxAge"
+
+    await user.until(marked)
+
+
+@proves_each(
+    P,
+    "headers of features that the stream does not have",
+    {
+        "Nats-Incr": {"Nats-Incr": "+1"},
+        "Nats-Schedule": {"Nats-Schedule": "@every 5m", "Nats-Schedule-Target": "x"},
+    },
+)
+async def test_headers_of_other_features_are_refused(user: User, given: dict[str, str]) -> None:
+    await user.stream()
+    with pytest.raises(errors.APIError):
+        await user.publish("x", headers=given)
+    assert (await user.info()).state.messages == 0
+
+
+@proves(P, "headers of users")
+async def test_headers_of_users_are_stored_as_they_are(user: User) -> None:
+    await user.stream()
+    await user.publish("x", headers={"X-Colour": "dark red", "x-colour": "blue"})
+    assert (await user.js.get_msg(user.name, 1)).headers == {"X-Colour": "dark red", "x-colour": "blue"}
+
+
+BATCH = "Nats-Batch-Id, Nats-Batch-Sequence, Nats-Batch-Commit"
+
+
+@proves(P, BATCH)
+async def test_a_batch_is_stored_whole(user: User) -> None:
+    await user.create(allow_atomic=True)
+    for number in (1, 2):
+        answer = await user.nc.request(
+            user.subject(),
+            str(number).encode(),
+            timeout=DEADLINE_S,
+            headers={"Nats-Batch-Id": "b", "Nats-Batch-Sequence": str(number)},
+        )
+        assert answer.data == b""
+    assert (await user.info()).state.messages == 0
+    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "3", "Nats-Batch-Commit": "1"}
+    ack = (await user.publish("3", headers=headers))[0]
+    assert (ack.seq, ack.batch_id, ack.batch_size) == (3, "b", 3)
+    assert (await user.info()).state.messages == 3
+
+
+@proves(P, BATCH, "without allow_atomic")
+async def test_batches_must_be_allowed(user: User) -> None:
+    await user.stream()
+    code, err_code = await user.publish_refused(Nats_Batch_Id="b", Nats_Batch_Sequence="1")
+    assert (code, err_code) == (400, 10174)
+
+
+@proves(P, BATCH, "a gap")
+async def test_a_batch_with_a_gap_is_refused(user: User) -> None:
+    await user.create(allow_atomic=True)
+    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1"}
+    await user.nc.request(user.subject(), b"x", timeout=DEADLINE_S, headers=headers)
+    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "3", "Nats-Batch-Commit": "1"}
+    answer = await user.nc.request(user.subject(), b"x", timeout=DEADLINE_S, headers=headers)
+    assert json.loads(answer.data)["error"]["err_code"] == 10176
+    assert (await user.info()).state.messages == 0
+
+
+@proves(P, PUBLISH, "a sealed stream")
+async def test_a_sealed_stream_refuses(user: User) -> None:
+    await user.create()
+    await user.create("UPDATE", sealed=True)
+    assert await user.publish_refused() == (400, 10109)
+
+
