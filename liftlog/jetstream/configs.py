@@ -151,7 +151,6 @@ NOT_THERE: dict[str, str] = {
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
-    "consumer_limits": "consumer_limits is not supported yet",
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
 from here: this is the place to switch it on."""
@@ -345,6 +344,8 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     Raises JsError for what cannot be changed.
     """
     changes: dict[str, Any] = {}
+    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+        raise STREAM_INVALID.because("message TTL status can not be disabled")
     for name in FROM_JETSTREAM:
         old, new = getattr(before, name), getattr(after, name)
         limit = FOLLOWS.get(name, name)

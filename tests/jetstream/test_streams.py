@@ -116,7 +116,7 @@ async def test_defaults_are_told(user: User) -> None:
         "storage": "file",
         "num_replicas": user.server.replicas,
         "duplicate_window": 120 * SECOND,
-        "allow_direct": True,
+        "allow_direct": False,
         "mirror_direct": False,
         "sealed": False,
         "deny_delete": False,
