@@ -119,6 +119,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.subjects",
         "liftlog.eventlog",
         "liftlog.config",
+        "liftlog.nats_login",
         "liftlog.client",
     ),
     "liftlog.queue": (

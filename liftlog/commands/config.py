@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.config import METRICS_KEY, METRICS_TELL, load, secrets_of
+from liftlog.config import METRICS_KEY, METRICS_TELL, ServerConfig, load, secrets_of
 from liftlog.diskkey import encryption_key
 
 
@@ -46,6 +46,18 @@ def run_check(options: argparse.Namespace) -> int:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
         if config.metrics_open:
             print(f"# {METRICS_KEY}: whoever reaches it may read {METRICS_TELL}")
+        if config.jetstream:
+            print(f"# JetStream's door: {door_text(config)}")
         if config.open_to:
             print(f"# INSECURE: whoever can connect may {config.open_to}; see docs/security.md")
     return 0
+
+
+def door_text(config: ServerConfig) -> str:
+    """What programs written for JetStream are answered, and what they are not."""
+    url = config.nats_url.rsplit("@", 1)[-1]
+    text = (
+        f"domain '{config.jetstream_domain}' always; without a domain if NATS has no JetStream of its own, "
+        f"which 'liftlog jetstream check --domain {config.jetstream_domain} --nats {url}' finds out"
+    )
+    return text if config.jetstream_leaf else f"{text}; no consumers: [jetstream] leaf is not set"

@@ -7,7 +7,7 @@ import asyncio
 import signal
 
 from liftlog import eventlog
-from liftlog.commands.common import add_client_options, connect, print_json, run
+from liftlog.commands.common import add_client_options, connect, nats_login, print_json, run
 from liftlog.config import DEFAULT_DOMAIN, check_domain
 
 
@@ -31,7 +31,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 async def _serve(args: argparse.Namespace) -> int:
     # Imported here, as below: a usage error must not pay for it.
-    from liftlog.jetstream.beside import DoorPlace, serve_door
+    from liftlog.jetstream.beside import serve_door
+    from liftlog.jetstream.door import DoorPlace
 
     check_domain(args.domain, "--domain")
     eventlog.set_up("json" if args.json else "text", 0)
@@ -45,16 +46,17 @@ async def _serve(args: argparse.Namespace) -> int:
 
     # The first connection fails as every command's does: with one line, and exit code 2.
     await (await connect(args)).close()
-    await serve_door(lambda: connect(args), DoorPlace(args.domain, leaf=args.leaf), over, opened)
+    place = DoorPlace(args.domain, leaf=args.leaf, login=nats_login(args))
+    await serve_door(lambda: connect(args), place, over, opened)
     return 0
 
 
 async def _check(args: argparse.Namespace) -> int:
-    from liftlog.jetstream.door import Door
+    from liftlog.jetstream.door import Door, DoorPlace
 
     check_domain(args.domain, "--domain")
     async with await connect(args) as client:
-        door = Door(client, args.domain)
+        door = Door(client, DoorPlace(args.domain))
         bare = await door.serves_bare()
         if args.json:
             print_json({"domain": args.domain, "bare": bare})

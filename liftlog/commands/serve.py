@@ -171,7 +171,8 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
     """JetStream's door, which is a client of the cluster with the node's own secret and login."""
     # Imported here: a node without a door needs no client, and starts sooner without one.
     from liftlog.client import Client
-    from liftlog.jetstream.beside import DoorBeside, DoorPlace
+    from liftlog.jetstream.beside import DoorBeside
+    from liftlog.jetstream.door import DoorPlace
 
     async def connect() -> Client:
         return await Client.connect(
@@ -181,7 +182,8 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
             login=config.nats_login,
         )
 
-    return DoorBeside(connect, DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf))
+    place = DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf, config.nats_login)
+    return DoorBeside(connect, place)
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:

@@ -10,27 +10,18 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 import trio
 
 from liftlog.client.client import Client
 from liftlog.eventlog import say
-from liftlog.jetstream.door import Door
+from liftlog.jetstream.door import Door, DoorPlace
 from liftlog.types import LiftlogError
 
 PAUSE_S = 1.0
 """Before another attempt."""
 Connect = Callable[[], Awaitable[Client]]
 Opened = Callable[[bool], None]
-
-
-class DoorPlace(NamedTuple):
-    """Where a door is: see `Door`."""
-
-    domain: str
-    node: int = 0
-    leaf: str = ""
 
 
 async def serve_door(connect: Connect, place: DoorPlace, over: asyncio.Event, opened: Opened) -> None:
@@ -58,7 +49,7 @@ async def serve_door(connect: Connect, place: DoorPlace, over: asyncio.Event, op
 async def _serve_once(connect: Connect, place: DoorPlace, opened: Opened) -> None:
     """Until cancelled. Raises LiftlogError if it cannot begin."""
     client = await connect()
-    door = Door(client, place.domain, node=place.node, leaf=place.leaf)
+    door = Door(client, place)
     try:
         opened(await door.open())
         await asyncio.get_running_loop().create_future()

@@ -25,8 +25,11 @@ SHORTEST_NS = 100 * NS_PER_MS
 """No shorter age, and no shorter window, means anything."""
 REPLICAS_MAX = 5
 DESCRIPTION_MAX = 4 * 1024
-SEGMENTS_OF_AGE = 8
-"""Into so many segments, by time, what a stream keeps falls at least: whole ones go when they are too old."""
+SEGMENTS = 8
+"""Into so many segments what a stream with limits keeps falls: whole ones go when there is too much."""
+SEGMENT_MESSAGES_MIN = 256
+SEGMENT_BYTES_MIN, SEGMENT_BYTES = 1024 * 1024, 64 * 1024 * 1024
+"""Smaller ones cost more than they are worth."""
 PAYLOAD_BYTES = 1024 * 1024
 FORBIDDEN_IN_NAMES = frozenset("> *./\\\t\r\n\f ")
 NAME_CHARACTERS_MAX = 255
@@ -148,7 +151,6 @@ NOT_THERE: dict[str, str] = {
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
-    "consumer_limits": "consumer_limits is not supported yet",
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
 from here: this is the place to switch it on."""
@@ -214,6 +216,8 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
     most = config.max_msgs if config.discard == "new" and config.max_msgs > 0 else 0
     window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
+    held = 0 if config.discard == "new" else max(0, config.max_msgs)
+    size = max(0, config.max_bytes)
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
@@ -222,9 +226,11 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         ack_reply=not config.no_ack,
         max_payload_bytes=config.max_msg_size if config.max_msg_size > 0 else PAYLOAD_BYTES,
         retention_ms=age_ms,
-        segment_ms=-(-age_ms // SEGMENTS_OF_AGE),
-        retention_bytes=max(0, config.max_bytes),
-        retention_messages=0 if config.discard == "new" else max(0, config.max_msgs),
+        segment_ms=-(-age_ms // SEGMENTS),
+        segment_records=max(SEGMENT_MESSAGES_MIN, held // SEGMENTS) if held else 0,
+        segment_bytes=min(SEGMENT_BYTES, max(SEGMENT_BYTES_MIN, size // SEGMENTS)) if size else SEGMENT_BYTES,
+        retention_bytes=size,
+        retention_messages=held,
         messages_max=most or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
@@ -338,9 +344,12 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     Raises JsError for what cannot be changed.
     """
     changes: dict[str, Any] = {}
+    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+        raise STREAM_INVALID.because("message TTL status can not be disabled")
     for name in FROM_JETSTREAM:
         old, new = getattr(before, name), getattr(after, name)
-        if old == new:
+        limit = FOLLOWS.get(name, name)
+        if old == new or getattr(before, limit) == getattr(after, limit):
             continue
         if name in FOR_EVER and new is not True:
             raise STREAM_INVALID.because(f"stream configuration update can not {FOR_EVER[name]}")
@@ -358,6 +367,12 @@ FOR_EVER = {
     "deny_purge": "cancel deny purge",
 }
 """What is promised for ever, by field: what nobody can do."""
+FOLLOWS = {
+    "segment_ms": "retention_ms",
+    "segment_records": "retention_messages",
+    "segment_bytes": "retention_bytes",
+}
+"""What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
 """By field: what says that there is none of it any more."""
 SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
@@ -369,6 +384,8 @@ FROM_JETSTREAM = (
     "max_payload_bytes",
     "retention_ms",
     "segment_ms",
+    "segment_records",
+    "segment_bytes",
     "retention_bytes",
     "retention_messages",
     "messages_max",

@@ -14,7 +14,7 @@ from liftlog.client.reader import Reader
 from liftlog.jetstream import consumerfaults as faults
 from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, SuccessAnswer, rfc3339
 from liftlog.jetstream.calls import JsCall
-from liftlog.jetstream.configs import from_stream_config, max_consumers
+from liftlog.jetstream.configs import consumer_limits, from_stream_config
 from liftlog.jetstream.consumerconfigs import (
     JsConsumerConfig,
     check_update,
@@ -35,6 +35,7 @@ from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
 from liftlog.jetstream.stored import last_of
+from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
 from liftlog.jetstream.streams import PageRequest
 from liftlog.messages import (
     DELIVER_FROM,
@@ -154,12 +155,13 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     name = _named(call, request.config)
     stream = await find_stream(room, call.stream)
     told = from_stream_config(stream.config)
-    config = effective(request.config, name, list(told.subjects), told.num_replicas)
+    wanted = within_limits(request.config, consumer_limits(stream.config))
+    config = effective(wanted, name, list(told.subjects), told.num_replicas)
     known = await _there(room, stream, name)
     if known is None:
         if request.action == "update":
             raise faults.CONSUMER_MISSING.because()
-        await _refuse_one_more(room, stream)
+        await refuse_one_more(room, stream)
         known = await _made(room, stream, config)
     if known.config != config:
         if request.action == "create":
@@ -169,15 +171,6 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     if config.is_push:
         await room.push_soon(stream.config.name)
     return describe(room, known, await known.info())
-
-
-async def _refuse_one_more(room: Room, stream: StreamInfo) -> None:
-    """Raises JsError if a stream has as many consumers as it may have. Two doors that are asked at once may
-    each make the last.
-    """
-    most = max_consumers(stream.config)
-    if 0 < most <= len(await room.client.consumers(stream)):
-        raise faults.CONSUMERS_LIMIT.because()
 
 
 def _named(call: JsCall, config: JsConsumerConfig) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable
+from typing import NamedTuple
 
 import nats.errors
 from nats.aio.client import Client as NatsConnection
@@ -41,6 +42,7 @@ from liftlog.jetstream.leaf import NO_LEAF, Leaf
 from liftlog.jetstream.push import Pushes
 from liftlog.jetstream.statuses import NEEDS_API_LEVEL as LEVEL_STATUS
 from liftlog.jetstream.statuses import JsStatus
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError
 
 QUEUE = "liftlog-jetstream"
@@ -81,18 +83,26 @@ def status_of(error: JsError) -> JsStatus:
     return NOBODY if error.code in (404, 503) else JsStatus(error.code, error.description)
 
 
+class DoorPlace(NamedTuple):
+    """Where a door is. `domain`: for which it answers. `node`: the one in whose process it is; 0: in none.
+    `leaf`: URL of NATS's leaf node port, empty = none, and `login`: the files to log in there with.
+    """
+
+    domain: str = DEFAULT_DOMAIN
+    node: int = 0
+    leaf: str = ""
+    login: NatsLogin = NO_LOGIN
+
+
 class Door:
     """Answers JetStream's calls, with one client. `open`, then `close`."""
 
-    def __init__(
-        self, client: Client, domain: str = DEFAULT_DOMAIN, *, node: int = 0, leaf: str = ""
-    ) -> None:
-        """`node`: the one in whose process it is; 0: in none. `leaf`: URL of NATS's leaf node port."""
+    def __init__(self, client: Client, place: DoorPlace) -> None:
         self.client = client
-        self.leaf = Leaf(leaf, f"liftlog-door-{secrets.token_hex(6)}")
+        self.leaf = Leaf(place.leaf, f"liftlog-door-{secrets.token_hex(6)}", place.login)
         self.consumers = KnownConsumers(client)
-        self._pushes = Pushes(self, node)
-        self.domain = domain
+        self._pushes = Pushes(self, place.node)
+        self.domain = place.domain
         self.calls = 0
         self.errors = 0
         self._under_way: set[asyncio.Task[None]] = set()
@@ -171,7 +181,7 @@ class Door:
         """Take acks, and send messages."""
 
         async def came(message: Msg) -> None:
-            self._keep(self._under_way, asyncio.create_task(self._on_ack(message)))
+            self._keep(self._background, asyncio.create_task(self._on_ack(message)))
 
         await self.nats.subscribe(f"{ACK_PREFIX}.>", queue=QUEUE, cb=came)
         if not self.leaf.url:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from liftlog.eventlog import say
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.subjects.grammar import tokens_match
 from liftlog.types import LiftlogError
 
@@ -36,6 +37,18 @@ NO_LEAF = (
     "this door has no leaf node connection, by which alone messages keep their subjects: give nats-server "
     "'leafnodes { port: 7422 }' and the door '[jetstream] leaf = \"nats-leaf://host:7422\"'"
 )
+
+
+BROKEN = (
+    OSError,
+    EOFError,
+    ValueError,
+    asyncio.LimitOverrunError,
+    msgspec.MsgspecError,
+    LiftlogError,
+    TimeoutError,
+)
+"""How a connection ends; `EOFError`: it was closed."""
 
 
 class LeafAway(LiftlogError):
@@ -129,13 +142,14 @@ def parse_leaf_url(url: str) -> tuple[str, int, LeafLogin]:
 class Leaf:
     """One connection that is made again when it is lost. Use `run` in a task."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, login: NatsLogin = NO_LOGIN) -> None:
         """`name` is unique among the leaf nodes of a NATS. Without a URL there is never a connection. Raises
         LiftlogError.
         """
         self.url = url
         self._host, self._port, self._login = parse_leaf_url(url) if url else ("", 0, LeafLogin())
         self._name = name
+        self._files = login
         self._writer: asyncio.StreamWriter | None = None
         self._interests = Interests()
         self._changed = asyncio.Event()
@@ -148,7 +162,7 @@ class Leaf:
         while self.url:
             try:
                 await self._connected()
-            except (OSError, asyncio.IncompleteReadError, ValueError, LiftlogError, TimeoutError) as error:
+            except BROKEN as error:
                 text = str(error) or "it closed the connection"
                 if text != said:
                     where = f"{self._host}:{self._port}"
@@ -164,7 +178,7 @@ class Leaf:
         try:
             async with asyncio.timeout(ANSWER_S):
                 info = await reader.readuntil(b"\r\n")
-                self._greet(info, writer)
+                await self._greet(info, writer)
             self._interests = Interests()
             await self._listen(reader, writer)
         finally:
@@ -173,16 +187,19 @@ class Leaf:
             self._tell()
             writer.close()
 
-    def _greet(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _greet(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         if not line.startswith(b"INFO "):
             raise LiftlogError("who answers is no nats-server")
         info = msgspec.json.decode(line[5:], type=dict)
         if info.get("tls_required"):
-            raise LiftlogError("it asks for TLS, which the door does not speak there: allow it without")
+            await writer.start_tls(self._files.tls_context(), server_hostname=self._host)
+        elif self._files.wants_tls:
+            raise LiftlogError("it does not speak TLS, which a CA file or a certificate of ours asks for")
         hello: dict[str, object] = {"name": self._name, "server_id": self._name, "headers": True}
         hello |= {"version": "2.11.0", "protocol": 1}
         names = ("user", "pass", "auth_token")
         hello |= {name: said for name, said in zip(names, self._login, strict=True) if said}
+        hello |= self._files.proof(str(info.get("nonce", "")))
         writer.write(b"CONNECT " + msgspec.json.encode(hello) + b"\r\nPING\r\n")
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

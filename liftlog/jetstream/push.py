@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.eventlog import say
 from liftlog.jetstream import statuses
 from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Room
@@ -270,9 +272,12 @@ class Pushes:
         looks = 0
         try:
             while True:
-                # A cluster that says nothing now is asked again.
-                with contextlib.suppress(LiftlogError):
+                try:
                     await self._look_at(everything=looks % LIST_EVERY == 0)
+                except Exception as error:
+                    # A cluster that says nothing now is asked again.
+                    if not isinstance(error, LiftlogError):
+                        say(logging.WARNING, "jetstream", f"push consumers: {type(error).__name__}: {error}")
                 looks += 1
                 try:
                     async with asyncio.timeout(LOOK_S):
@@ -330,7 +335,12 @@ class Pushes:
             self._end(key)
 
     async def _push(self, pushing: Pushing, known: KnownConsumer) -> None:
-        await pushing.run()
+        try:
+            await pushing.run()
+        except Exception as error:
+            # It is begun again with the next list.
+            name = f"{known.stream_name}.{known.name}"
+            say(logging.WARNING, "jetstream", f"push consumer {name}: {type(error).__name__}: {error}")
         self._room.consumers.forget(known.stream_name, known.name)
 
     def _end(self, key: tuple[int, str]) -> None:

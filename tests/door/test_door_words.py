@@ -18,15 +18,19 @@ from liftlog.jetstream.configs import (
     ConsumerLimits,
     JsStreamConfig,
     born_as,
+    consumer_limits,
     created_ms,
     from_stream_config,
+    max_consumers,
     name_problem,
     stream_changes,
     to_stream_config,
 )
+from liftlog.jetstream.consumerconfigs import JsConsumerConfig
 from liftlog.jetstream.door import HANDLERS, NOBODY, status_of
 from liftlog.jetstream.errors import NEEDS_API_LEVEL, STREAM_NOT_FOUND, JsError, error_of
 from liftlog.jetstream.stored import BatchPlace, GetRequest, direct_block
+from liftlog.jetstream.streamlimits import within_limits
 from liftlog.types import Record, StreamConfig
 
 TOKEN = st.text(st.characters(exclude_characters=" .\t\r\n", exclude_categories=["Cs"]), min_size=1)
@@ -202,7 +206,6 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         ({"num_replicas": -1}, "negative"),
         ({"description": "x" * 5000}, "too long"),
         ({"deny_purge": True, "allow_rollup_hdrs": True}, "purge permission"),
-        ({"consumer_limits": ConsumerLimits(5)}, "consumer_limits"),
         ({"num_replicas": 6}, "maximum replicas is 5"),
         ({"max_msgs": 3, "discard": "new", "duplicate_window": 10**9}, "exclude each other"),
         ({"allow_msg_counter": True}, "counter"),
@@ -272,6 +275,13 @@ def test_what_is_denied_is_denied_for_ever(field: str, word: str) -> None:
         stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
 
 
+def test_ttls_stay_allowed() -> None:
+    before = to_stream_config(JsStreamConfig(name="A", allow_msg_ttl=True))
+    assert from_stream_config(before).allow_msg_ttl
+    with pytest.raises(JsError, match="TTL status can not be disabled"):
+        stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
+
+
 def test_a_sealed_stream_denies_all_of_it() -> None:
     sealed = to_stream_config(JsStreamConfig(name="A", sealed=True))
     assert (sealed.sealed, sealed.deny_delete, sealed.deny_purge) == (True, True, True)
@@ -283,6 +293,42 @@ def test_several_subjects_are_told_in_their_order() -> None:
     assert from_stream_config(made).subjects == ["b.>", "a", "c.*"]
     one = to_stream_config(JsStreamConfig(name="A", subjects=["b.>"]))
     assert stream_changes(made, one).named == {"more_subjects": ()}
+
+
+def test_segments_follow_limits_and_stay_as_an_operator_has_set_them() -> None:
+    made = to_stream_config(JsStreamConfig(name="A", max_msgs=80_000, max_bytes=10**9, max_age=8 * 10**12))
+    assert (made.segment_records, made.segment_ms) == (10_000, 1_000_000)
+    assert made.segment_bytes == 64 * 1024 * 1024
+    small = to_stream_config(JsStreamConfig(name="A", max_msgs=5, max_bytes=1000))
+    assert (small.segment_records, small.segment_bytes) == (256, 1024 * 1024)
+    set_otherwise = msgspec.structs.replace(made, segment_bytes=2**20, segment_records=0)
+    assert stream_changes(set_otherwise, made).named == {}
+    fewer = to_stream_config(JsStreamConfig(name="A", max_msgs=8_000, max_bytes=10**9, max_age=8 * 10**12))
+    assert stream_changes(set_otherwise, fewer).named == {
+        "retention_messages": 8000,
+        "segment_records": 1000,
+    }
+
+
+def test_a_stream_s_limits_bound_its_consumers() -> None:
+    limits = ConsumerLimits(inactive_threshold=60 * 10**9, max_ack_pending=10)
+    silent = within_limits(JsConsumerConfig(ack_policy="explicit"), limits)
+    assert (silent.max_ack_pending, silent.inactive_threshold) == (10, 60 * 10**9)
+    assert within_limits(JsConsumerConfig(), limits).max_ack_pending == 0
+    modest = JsConsumerConfig(ack_policy="explicit", max_ack_pending=3, inactive_threshold=10**9)
+    assert within_limits(modest, limits) == modest
+    assert within_limits(modest, ConsumerLimits()) == modest
+    for fields, err_code in (
+        ({"max_ack_pending": 11}, 10121),
+        ({"max_ack_pending": -1}, 10121),
+        ({"inactive_threshold": 61 * 10**9}, 10153),
+    ):
+        with pytest.raises(JsError) as found:
+            within_limits(msgspec.structs.replace(modest, **fields), limits)
+        assert found.value.err_code == err_code
+    kept = to_stream_config(JsStreamConfig(name="A", consumer_limits=limits, max_consumers=4))
+    assert (consumer_limits(kept), max_consumers(kept)) == (limits, 4)
+    assert from_stream_config(kept).consumer_limits == msgspec.structs.asdict(limits)
 
 
 def test_errors_of_liftlog_are_said_in_jetstreams_words() -> None:
