@@ -296,7 +296,9 @@ def _left_before(world: World) -> str:
         config = newest.by_id[partition.stream].config if newest is not None else None
         if config is not None and config.rolls_up and not config.read_only:
             world.observer.checks.counts["RollUpHolds"] += 1
-            problem = world.account.deletions(partition).left_before(world.account.furthest_start(partition))
+            deletions, start = world.account.deletions(partition), world.account.furthest_start(partition)
+            deletions.named()
+            problem = deletions.left_before(start, deletions.data.hw)
             if problem:
                 return problem
     return ""

@@ -58,7 +58,10 @@ class Account:
         found = self._deletions.get(partition)
         if found is None:
             found = self._deletions[partition] = DeletionTruth(
-                self.truth(partition), self.truth(partition.journal), self.metadata.subject_limits
+                self.truth(partition),
+                self.truth(partition.journal),
+                self.metadata.subject_limits,
+                lambda: self.furthest_start(partition),
             )
         return found
 

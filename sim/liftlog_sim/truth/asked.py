@@ -16,7 +16,6 @@ from liftlog.core.replica.entries import Named
 from liftlog.messages import PurgeSubjectsRequest
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
-from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth
 
 
@@ -83,11 +82,6 @@ def newer_of_subject(data: PartitionTruth, offset: int, gone: Collection[int]) -
         return 0
     others = (committed[at] for at in range(offset + 1, data.hw) if at not in gone)
     return sum(other is not None and other.subject == record.subject for other in others)
-
-
-def rolls_up(record: Record) -> bool:
-    """Whether messages before it are to go (R23)."""
-    return bool(rolled_up_by(record.headers))
 
 
 def was_rolled_up(data: PartitionTruth, offset: int) -> bool:

@@ -10,16 +10,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, Restated, decode_entry
+from liftlog.core.replica.entries import Named, RemovedRuns, Restated, RolledUp, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
+from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId
-from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, rolls_up, was_rolled_up
+from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, was_rolled_up
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 
 
@@ -31,16 +32,27 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
-    `limits`: by stream, how many messages of a subject it was to keep, when these were least (R22).
+    `starts`: where that copy begins now which begins last. `limits`: by stream, how many messages of a
+    subject it was to keep, when these were least (R22).
     """
 
-    __slots__ = ("_judged", "_limits", "_named", "_taken", "asked", "data", "journal", "restated", "told")
+    __slots__ = (
+        *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
+        *("asked", "data", "journal", "restated", "told"),
+    )
 
     def __init__(
-        self, data: PartitionTruth, journal: PartitionTruth, limits: Mapping[int, int] | None = None
+        self,
+        data: PartitionTruth,
+        journal: PartitionTruth,
+        limits: Mapping[int, int] | None = None,
+        starts: Callable[[], int] = lambda: 0,
     ) -> None:
         self.data = data
         self.journal = journal
+        self._starts = starts
+        self._furthest = 0
+        """Where any copy was ever seen to begin."""
         self._limits = {} if limits is None else limits
         self.asked = AskedDeletions()
         self.restated = 0
@@ -55,6 +67,8 @@ class DeletionTruth:
     def named(self) -> dict[Named, int]:
         """By what is committed so far."""
         committed = self.journal.contents.committed
+        if self._taken < len(committed):
+            self._furthest = max(self._furthest, self._starts())
         for offset in range(self._taken, len(committed)):
             record = committed[offset]
             self._taken = offset + 1
@@ -64,6 +78,8 @@ class DeletionTruth:
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
                 self._take(entry, offset + 1)
+            elif isinstance(entry, RolledUp):
+                self._rolled_up(entry, offset + 1)
             elif isinstance(entry, Restated):
                 self.restated = max(self.restated, entry.begin)
         return self._named
@@ -93,6 +109,14 @@ class DeletionTruth:
                 raise Violation("NothingElseGone", text)
             self._named[named] = end
 
+    def _rolled_up(self, said: RolledUp, end: int) -> None:
+        """An entry is committed that says up to where roll-ups were acted on. RollUpHolds."""
+        if epoch_at(self.data.history, said.through - 1) == said.epoch:
+            self.journal.checks["RollUpHolds"] += 1
+            left = self.left_before(self._furthest, said.through)
+            if left:
+                raise Violation("RollUpHolds", f"{left}, though the entry below journal offset {end} says no")
+
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
         """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""
         self.journal.checks["PurgeTakesAll"] += 1
@@ -116,16 +140,19 @@ class DeletionTruth:
         over = [f"{subject.decode()} has {count}" for subject, count in counts.items() if count > keeps]
         return f"partition {self.data.id} is to keep {keeps} of a subject; {over[0]}" if over else ""
 
-    def left_before(self, start: int) -> str:
-        """R23: what is left at `start` and above that lies before a roll-up of it; empty if nothing is."""
-        gone, data = {offset for offset, _ in self.named()}, self.data
-        for offset in range(start, data.hw):
-            record = data.contents.committed[offset]
-            if record is None or not rolls_up(record):
+    def left_before(self, start: int, end: int) -> str:
+        """R23: what is left from `start` on that lies before a roll-up of it below `end`; empty: nothing."""
+        gone, subjects, every = {offset for offset, _ in self._named}, set[bytes](), False
+        for offset in reversed(range(start, min(end, self.data.hw))):
+            record = self.data.contents.committed[offset]
+            if record is None:
                 continue
-            for older in range(start, offset):
-                if older not in gone and was_rolled_up(data, older):
-                    return f"partition {data.id}: offset {older} is left, which lies before a roll-up of it"
+            if offset not in gone and (every or record.subject in subjects):
+                return f"partition {self.data.id}: offset {offset} is left, which lies before a roll-up of it"
+            what = rolled_up_by(record.headers)
+            every |= what == ALL_BEFORE
+            if what:
+                subjects.add(record.subject)
         return ""
 
     def same_visible(self, node: int, run: int, data: Replica, journal: Replica) -> None:
