@@ -168,7 +168,7 @@ async def test_an_ephemeral_consumer_lives_five_seconds_unused(user: User) -> No
         "backoff": {"backoff": [SECOND, 2 * SECOND], "max_deliver": 5},
         "filter_subject": {"filter_subject": "{name}.a"},
         "filter_subjects": {"filter_subjects": ["{name}.a", "{name}.b"]},
-        "replay_policy: original": Case({"replay_policy": "original"}, refused="messages come as fast as they can"),
+        "replay_policy: original": Case({"replay_policy": "original"}, refused="they come at once"),
         "sample_freq": Case({"sample_freq": "100%"}, refused="there are no samples of acks"),
         "max_waiting": {"max_waiting": 10},
         "max_ack_pending": {"max_ack_pending": 10},
@@ -188,7 +188,8 @@ async def test_an_ephemeral_consumer_lives_five_seconds_unused(user: User) -> No
         "deliver_group": {"deliver_subject": "{name}-inbox", "deliver_group": "workers"},
         "rate_limit_bps": {"deliver_subject": "{name}-inbox", "rate_limit_bps": 100_000},
         "priority_groups: overflow": Case(
-            {"priority_groups": ["g"], "priority_policy": "overflow"}, refused="for now: make several consumers"
+            {"priority_groups": ["g"], "priority_policy": "overflow"},
+            refused="for now: make several consumers",
         ),
         "priority_groups: pinned_client": Case({
             "priority_groups": ["g"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -448,7 +449,8 @@ async def test_first_and_last_times_grow(user: User) -> None:
     assert empty["first_ts"] == empty["last_ts"] == "0001-01-01T00:00:00Z"
     await user.publish("1", "2")
     state = (await user.api(f"STREAM.INFO.{user.name}"))["state"]
-    assert "2020" < state["first_ts"] <= state["last_ts"]
+    first, last = (datetime.fromisoformat(state[key]) for key in ("first_ts", "last_ts"))
+    assert datetime(2020, 1, 1, tzinfo=UTC) < first <= last
 
 
 @proves(S, INFO, "cluster")
