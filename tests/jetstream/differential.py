@@ -38,9 +38,9 @@ CONSUMERS: tuple[dict[str, Any], ...] = (
     {"deliver_policy": "by_start_sequence", "opt_start_seq": 1},
     {"deliver_policy": "last_per_subject", "filter_subject": ">"},
     {"ack_policy": "none"},
-    {"ack_policy": "all"},
     {"max_deliver": 2},
 )
+"""Without `ack_policy` all: nats-server takes a termination, or a deletion, for an ack of all before."""
 DROPPED = frozenset(
     ("created", "ts", "cluster", "time", "bytes", "first_ts", "last_ts", "type", "last_active", "description")
 )
@@ -322,9 +322,6 @@ class Performer:
         if not self.unacked:
             return "nothing"
         message = self.unacked.pop(int(which * len(self.unacked)))
-        if self.consumers[message.reply.split(".")[3]].get("ack_policy") == "all" and how == "+TERM":
-            # With nats-server it counts for all messages before, with liftlog for one.
-            how = "+ACK"
         answer = await self.user.nc.request(message.reply, how.encode(), timeout=DEADLINE_S)
         return [how, answer.data.decode(), status_of(answer)]
 
