@@ -51,7 +51,7 @@ def verdict(test: str, its: Proof, results: Results) -> str:
     if letters["liftlog-3"] == "-":
         return "not yet with 3 replicas"
     if its.refused:
-        return f"refused: {its.refused}"
+        return f"refused: {its.refused}".replace("refused: for now", "refused for now")
     return f"differs: {its.differs}" if its.differs else WORKS
 
 

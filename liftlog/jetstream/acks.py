@@ -12,11 +12,37 @@ from liftlog.jetstream.ackwords import AckSubject, AckWord, parse_ack_subject, p
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import JsError
-from liftlog.jetstream.knownconsumers import KnownConsumer
+from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.pulls import serve
 from liftlog.messages import ACK
+from liftlog.types import LiftlogError
 
 NAK_DELAY_MAX_MS = 86_400_000
+
+
+def take_plain_ack(room: Room, message: Msg) -> bool:
+    """Take what most acks are: of one message, of a consumer that is known here, without a wish for an
+    answer. Whether it was one.
+    """
+    if message.reply or message.data not in (b"", b"+ACK"):
+        return False
+    about = parse_ack_subject(message.subject)
+    known = about and room.consumers.known(about.stream, about.consumer)
+    if not about or not known or known.config.ack_policy != "explicit":
+        return False
+    if known.ack_soon(about.stream_seq - 1):
+        room.start(_settle_soon(room, known), f"acks of {about.stream}.{about.consumer}")
+    return True
+
+
+async def _settle_soon(room: Room, known: KnownConsumer) -> None:
+    try:
+        await known.settle_soon()
+    except LiftlogError as error:
+        # Nobody has heard that they count: what is still there comes again.
+        if not is_over(error):
+            raise
+        room.consumers.forget(known.stream_name, known.name)
 
 
 async def on_ack(room: Room, message: Msg) -> None:

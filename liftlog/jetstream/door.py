@@ -22,7 +22,7 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.config import DEFAULT_DOMAIN
 from liftlog.eventlog import say
 from liftlog.jetstream import account, consumers, pulls, stored, streams
-from liftlog.jetstream.acks import on_ack
+from liftlog.jetstream.acks import on_ack, take_plain_ack
 from liftlog.jetstream.ackwords import ACK_PREFIX
 from liftlog.jetstream.answers import JsAnswer, encode_answer, encode_error, kind_of
 from liftlog.jetstream.blocks import publish_block
@@ -181,7 +181,8 @@ class Door:
         """Take acks, and send messages."""
 
         async def came(message: Msg) -> None:
-            self._keep(self._background, asyncio.create_task(self._on_ack(message)))
+            if not take_plain_ack(self, message):
+                self._keep(self._background, asyncio.create_task(self._on_ack(message)))
 
         await self.nats.subscribe(f"{ACK_PREFIX}.>", queue=QUEUE, cb=came)
         if not self.leaf.url:

@@ -74,6 +74,8 @@ class KnownConsumer:
         self._reader = reader
         self._settled_below = info.floor
         """Where acks settle all before them: below it this door has nothing to settle."""
+        self._soon: list[int] = []
+        self._settling = False
         self._acks = JoinedAcks(lambda offsets: self.settle(ACK, offsets))
 
     @property
@@ -145,6 +147,23 @@ class KnownConsumer:
         """These are done; that is durable when this returns. Those of several tasks are joined."""
         return await self._acks.ack(offsets)
 
+    def ack_soon(self, offset: int) -> bool:
+        """This one is done, and nobody waits to hear that. Whether somebody has to see to it now, by
+        `settle_soon`: one task does, for all that come meanwhile.
+        """
+        self._soon.append(offset)
+        first, self._settling = not self._settling, True
+        return first
+
+    async def settle_soon(self) -> None:
+        """See to what `ack_soon` was told. Raises RequestFailed, LiftlogError."""
+        try:
+            while self._soon:
+                offsets, self._soon = self._soon, []
+                await self.ack(offsets)
+        finally:
+            self._settling = False
+
     async def ack_all(self, offset: int) -> list[int]:
         """This one is done, and all before it."""
         below = self._settled_below
@@ -160,6 +179,10 @@ class KnownConsumers:
         self._client = client
         self._known: dict[tuple[str, str], KnownConsumer] = {}
         self._finding: dict[tuple[str, str], asyncio.Task[KnownConsumer]] = {}
+
+    def known(self, stream: str, name: str) -> KnownConsumer | None:
+        """As it was found before, if it was."""
+        return self._known.get((stream, name))
 
     async def find(self, stream: str, name: str) -> KnownConsumer:
         """The consumer of this name. Raises JsError if the stream or the consumer is not there."""

@@ -233,7 +233,7 @@ class Pushing:
         await self._slowly(messages)
         self._beat_at = self._clock() + self._beat_s
         if self.config.ack_policy == "none":
-            await settle_unasked(self._known, found)
+            self._room.start(settle_unasked(self._known, found), "messages of a consumer without acks")
 
 
     async def _slowly(self, messages: Sequence[LeafMessage]) -> None:

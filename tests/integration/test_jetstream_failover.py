@@ -11,6 +11,7 @@ import nats
 import nats.errors
 import pytest
 from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 from nats.js.errors import FetchTimeoutError as NothingCame
@@ -112,6 +113,48 @@ def test_a_nats_py_program_goes_on_through_sigkill_of_the_leader(tmp_path: Path)
             # An ack whose answer was lost may have counted: then the message was received, and that is all.
             assert {b"%d" % number for number in range(program.stored)} <= set(program.received)
             assert program.again == []
+            await connection.close()
+
+    with LocalCluster(tmp_path, 3, jetstream=True) as cluster:
+        asyncio.run(story(cluster))
+
+
+def test_an_ordered_consumer_sees_everything_in_order_through_sigkill_of_the_leader(tmp_path: Path) -> None:
+    async def story(cluster: LocalCluster) -> None:
+        async with await Client.connect(cluster.nats_url) as client:
+            harness = Harness(cluster, client)
+            connection = await nats.connect(cluster.nats_url)
+            await until(lambda: answers(connection), "a door")
+            js = connection.jetstream(timeout=5)
+            await js.add_stream(name="JOBS", subjects=["jobs.>"], num_replicas=3)
+            program = Program(js)
+            publishing = asyncio.create_task(program.publish())
+            seen: list[int] = []
+
+            async def came(message: Msg) -> None:
+                seen.append(message.metadata.sequence.stream)
+
+            subscription = await js.subscribe("jobs.>", ordered_consumer=True, cb=came, idle_heartbeat=1)
+
+            async def more() -> bool:
+                return len(seen) > goal
+
+            goal = 100
+            await until(more, "100 messages")
+            leader = await harness.leader("JOBS")
+            await harness.kill(leader)
+            goal = len(seen) + 100
+            await until(more, "100 more messages", 60)
+            program.enough = True
+            await publishing
+            last = (await js.stream_info("JOBS")).state.last_seq
+
+            async def all_seen() -> bool:
+                return bool(seen) and seen[-1] == last
+
+            await until(all_seen, f"message {last}", 40)
+            assert seen == list(range(1, last + 1))
+            await subscription.unsubscribe()
             await connection.close()
 
     with LocalCluster(tmp_path, 3, jetstream=True) as cluster:

@@ -20,6 +20,7 @@ from nats.js import errors
 
 from tests.jetstream.results import Recorder, Results, split
 from tests.jetstream.servers import NAMES, Server, running
+from tests.jetstream.table import proof
 from tests.jetstream.user import User
 
 SHARE = 5
@@ -84,6 +85,16 @@ def user(server: Server, stage: Stage) -> Iterator[User]:
     made = stage.runner.run(opened.__aenter__())
     yield made
     stage.runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def refusal(request: pytest.FixtureRequest, server: Server) -> str:
+    """Why liftlog refuses this case of a test; empty if it does not, or if this is nats-server."""
+    found = split(request.node.nodeid)
+    assert found is not None
+    case = found[0].partition("[")[2].removesuffix("]")
+    its = proof(request.function).cases.get(case)
+    return its.refused if its is not None and server.liftlog else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -33,6 +33,11 @@ class Server:
     def liftlog(self) -> bool:
         return self.name.startswith("liftlog")
 
+    @property
+    def several_doors(self) -> bool:
+        """Whether any of several processes answers a request."""
+        return self.liftlog and self.replicas > 1
+
 
 @contextmanager
 def running(name: str, folder: Path) -> Iterator[Server]:

@@ -36,10 +36,15 @@ async def test_streams_and_consumers_are_counted(user: User) -> None:
 
 
 @proves(A, "INFO", "storage")
+@differs("0: how much is on disk is told by metrics")
 async def test_storage_grows_with_what_is_stored(user: User) -> None:
     await user.stream()
     before = await user.js.account_info()
     await user.js.publish(user.subject(), b"x" * 100_000)
+
+    if user.liftlog:
+        assert before.storage == 0
+        return
 
     async def grown() -> bool:
         return (await user.js.account_info()).storage >= before.storage + 100_000
@@ -48,9 +53,17 @@ async def test_storage_grows_with_what_is_stored(user: User) -> None:
 
 
 @proves(A, "INFO", "api.total, api.errors")
+@differs("each door counts what it answered itself")
 async def test_requests_and_errors_are_counted(user: User) -> None:
     before = (await user.js.account_info()).api
     assert await user.refused("STREAM.INFO.nobody") == (404, 10059)
+    if user.liftlog:
+
+        async def counted() -> bool:
+            return (await user.js.account_info()).api.errors > 0
+
+        await user.until(counted)
+        return
     after = (await user.js.account_info()).api
     assert after.total > before.total and after.errors > before.errors
 
