@@ -125,9 +125,8 @@ def _add_alter(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     alter.add_argument("--backoff", type=_durations, metavar="TIMES")
     alter.add_argument("--max-deliver", type=natural, metavar="N")
     alter.add_argument("--max-ack-pending", type=positive_count, metavar="N")
-    alter.add_argument(
-        "--note", action="append", type=name_and_value, metavar="NAME=VALUE", help="in place of all"
-    )
+    said = "in place of all"
+    alter.add_argument("--note", action="append", type=name_and_value, metavar="NAME=VALUE", help=said)
     alter.add_argument("--pause", metavar="UNTIL", help="deliver nothing before then; 'now' ends a pause")
     _finish(alter, _alter)
 

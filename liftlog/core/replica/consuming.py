@@ -481,7 +481,7 @@ class ConsumersLead:
             runs=runs,
             batches=frames,
             sequence=first,
-            to_come=self.counting.to_come(flight),
+            to_come=self.counting.behind(flight),
         )
         if at_once:
             self._ctx.mark("K4.unrecorded")

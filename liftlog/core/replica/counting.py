@@ -77,6 +77,13 @@ class Counting:
             return -1 if unknown else lasts + flight.tally.matches
         return lasts + self._there(max(begin, since), data.hw)
 
+    def behind(self, flight: Flight) -> int:
+        """As `to_come`, of whom something was just delivered. Nobody can tell either if something is gone
+        since it was counted: the position may have passed over that.
+        """
+        counted = not flight.filters or self._is_counted(flight)
+        return self.to_come(flight) if counted or flight.tally.moment == self._now() else -1
+
     def _there(self, start: int, end: int) -> int:
         """How many messages of these are not deleted."""
         gone = sum(run.end - run.start for run in self._removed.hidden(self._data.history).runs(start, end))

@@ -43,7 +43,7 @@ def compare_copies(world: World) -> None:
         if compact:
             _compare_values(world, state, copies)
         else:
-            _compare_records(state, copies)
+            _compare_records(state, copies, _furthest(world, state, partition))
         _check_strange(world, partition)
         _check_expected(world, partition)
         _check_lasts(world, partition)
@@ -59,7 +59,7 @@ def _compare_journals(world: World, journal: PartitionId, state: PartitionState)
     for number in state.replicas:
         world.observer.checks.counts["ReplicasEqual"] += 1
         copies.append([(batch, decode_records(batch)) for batch in read_copy(world, number, journal)])
-    _compare_records(state, copies)
+    _compare_records(state, copies, _furthest(world, state, journal))
 
 
 def _decoded(batch: Batch, known: dict[bytes, list[Record]]) -> Decoded:
@@ -138,9 +138,14 @@ def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
     return batches
 
 
-def _compare_records(state: PartitionState, copies: list[list[Decoded]]) -> None:
-    """The same records from the later of the starts on, in the same epochs."""
-    start = max((copy[0][0].base_offset for copy in copies if copy), default=0)
+def _furthest(world: World, state: PartitionState, log: PartitionId) -> int:
+    """Where that copy begins which begins last: retention may have left nothing in it."""
+    nodes = [world.machines[number].node for number in state.replicas]
+    return max(node.replicas[log].log_start for node in nodes if node is not None)
+
+
+def _compare_records(state: PartitionState, copies: list[list[Decoded]], start: int) -> None:
+    """The same records from the latest of the starts on, in the same epochs."""
     first = _records(copies[0], start)
     for number, copy in zip(state.replicas[1:], copies[1:], strict=True):
         if _records(copy, start) != first:
