@@ -72,7 +72,6 @@ REQUIRED_MARKS = (
     "K5.not-ready",
     "K8.asked",
     "K8.counted",
-    "K8.paused",
     "R4.leader-ack",
     "R14.other-log",
     "R14.suspect-journal",
@@ -151,6 +150,7 @@ REQUIRED_MARKS = (
 AUDITED_MARKS = (
     "R21.unreadable",
     "R21.purge-late",
+    "K8.paused",
     "K5.rewound",
     "C1.clean",
     "C1.failed",

@@ -20,7 +20,7 @@ TypeOK ==
     /\ insync \in SUBSET Replica
     /\ following \in SUBSET Replica
     /\ reign \in [Replica -> (0..Epochs)]
-    /\ ((DOMAIN journal = Replica) /\ (\A x \in Replica : ((journal[x] \in Seq([kind: {"created", "deleted", "delivered", "done", "state", "rewound"}, epoch: (1..Epochs), consumer: (0..Entries - 1), offset: (0..Records - 1), handed: BOOLEAN, meant: (0..Entries - 1), position: (0..Records), pending: [(0..Records - 1) -> (0..Entries)]])) /\ (Len(journal[x]) <= Entries))))
+    /\ ((DOMAIN journal = Replica) /\ (\A x \in Replica : ((journal[x] \in Seq([kind: {"created", "deleted", "delivered", "done", "state", "rewound"}, epoch: (1..Epochs), consumer: (0..Entries - 1), offset: (0..Records - 1), handed: BOOLEAN, meant: (0..Entries - 1), position: (0..Records), pending: [(0..Records - 1) -> (0..Entries)], nth: (0..Entries)])) /\ (Len(journal[x]) <= Entries))))
     /\ heard \in [Replica -> (0..Entries)]
     /\ ((data \in Seq((1..Epochs))) /\ (Len(data) <= Records))
     /\ start \in (0..Records)
@@ -50,6 +50,10 @@ Begun(r, c) ==
 \* How often it was delivered.
 Times(r, c, o) ==
     ((IF Begun(r, c) THEN journal[r][cleaned + 1].pending[o] ELSE 0) + Cardinality({p \in (0..Entries - 1) : (Says(r, p, c, o) /\ (journal[r][p + 1].kind = "delivered"))}))
+
+\* K8. How many deliveries there were, of whatever is lost too.
+Number(r, c) ==
+    ((IF Begun(r, c) THEN journal[r][cleaned + 1].nth ELSE 0) + Cardinality({p \in (0..Entries - 1) : (((Seen(r, p) /\ (journal[r][p + 1].kind = "delivered")) /\ (journal[r][p + 1].consumer = c)) /\ TRUE)}))
 
 \* An entry below `end` says so, or a snapshot, which has come past it and does not say pending.
 Done(r, c, o, end) ==
@@ -99,7 +103,7 @@ Init ==
         /\ insync = {r \in Replica : TRUE}
         /\ following = {}
         /\ reign = [[x \in Replica |-> 0] EXCEPT ![leader2] = 1]
-        /\ journal = [x \in Replica |-> <<[kind |-> "created", epoch |-> 1, consumer |-> 0, offset |-> 0, handed |-> FALSE, meant |-> 0, position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0]]>>]
+        /\ journal = [x \in Replica |-> <<[kind |-> "created", epoch |-> 1, consumer |-> 0, offset |-> 0, handed |-> FALSE, meant |-> 0, position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0]>>]
         /\ heard = [x \in Replica |-> 1]
         /\ data = <<>>
         /\ start = 0
@@ -222,7 +226,7 @@ Deliver(r, c, o) ==
     /\ (\A q \in (Position(r, c))..(o - 1) : Gone(q))
     /\ (Cardinality({q \in (start)..(Records - 1) : (Pending(r, c, q) /\ ~((q \in removed)))}) < Room)
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "delivered", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> (data[o + 1] = reign[r]), meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "delivered", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> (data[o + 1] = reign[r]), meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0], nth |-> (Number(r, c) + 1)])]
     /\ given' = [given EXCEPT ![o] = (IF ((data[o + 1] = reign[r]) /\ (c = present)) THEN (given[o] + 1) ELSE given[o])]
     /\ again' = (IF ((((data[o + 1] = reign[r]) /\ (c = present)) /\ (0 < done[o])) /\ (done[o] < reign[r])) THEN (again \cup {o}) ELSE again)
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, counted, done, answered, ended>>
@@ -237,7 +241,7 @@ Redeliver(r, c, o) ==
     /\ (Times(r, c, o) < Limit)
     /\ ~((\E p \in (heard[r])..(Len(journal[r]) - 1) : Waits(r, p, o)))
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "delivered", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "delivered", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0], nth |-> (Number(r, c) + 1)])]
     /\ given' = [given EXCEPT ![o] = (IF (FALSE /\ (c = present)) THEN (given[o] + 1) ELSE given[o])]
     /\ again' = (IF (((FALSE /\ (c = present)) /\ (0 < done[o])) /\ (done[o] < reign[r])) THEN (again \cup {o}) ELSE again)
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, counted, done, answered, ended>>
@@ -251,7 +255,7 @@ Ack(r, c, o) ==
     /\ (0 < given[o])
     /\ Pending(r, c, o)
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "done", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "done", epoch |-> reign[r], consumer |-> c, offset |-> o, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o2 \in (0..Records - 1) |-> 0], nth |-> 0])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
 
 \* Answered if it is known as committed that it is done.
@@ -272,7 +276,7 @@ Delete(r, c) ==
     /\ (c < heard[r])
     /\ Is(r, c)
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "deleted", epoch |-> reign[r], consumer |-> c, offset |-> 0, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "deleted", epoch |-> reign[r], consumer |-> c, offset |-> 0, handed |-> FALSE, meant |-> c, position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
 
 \* Under the same name, when the one before is deleted.
@@ -281,7 +285,7 @@ Create(r) ==
     /\ Serves(r)
     /\ ~((\E c \in (0..Entries - 1) : Is(r, c)))
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "created", epoch |-> reign[r], consumer |-> Len(journal[r]), offset |-> 0, handed |-> FALSE, meant |-> Len(journal[r]), position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "created", epoch |-> reign[r], consumer |-> Len(journal[r]), offset |-> 0, handed |-> FALSE, meant |-> Len(journal[r]), position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
 
 \* K5. After a loss: nothing that was said so far is meant for what is written at its offset now.
@@ -291,7 +295,7 @@ Rewind(r) ==
     /\ (Inherited(r) <= heard[r])
     /\ Overtaken(r)
     /\ (Len(journal[r]) < Entries)
-    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "rewound", epoch |-> reign[r], consumer |-> 0, offset |-> 0, handed |-> FALSE, meant |-> 0, position |-> Cardinality({i \in (0)..(Len(data) - 1) : (data[i + 1] < reign[r])}), pending |-> [o \in (0..Records - 1) |-> 0]])]
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "rewound", epoch |-> reign[r], consumer |-> 0, offset |-> 0, handed |-> FALSE, meant |-> 0, position |-> Cardinality({i \in (0)..(Len(data) - 1) : (data[i + 1] < reign[r])}), pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
 
 \* Where the consumer stands behind all that is written.
@@ -303,7 +307,7 @@ Snapshot(c) ==
     /\ (0 < Position(leader, c))
     /\ (journal[leader][(Len(journal[leader]) - 1) + 1].kind # "state")
     /\ (Len(journal[leader]) < Entries)
-    /\ journal' = [journal EXCEPT ![leader] = Append(journal[leader], [kind |-> "state", epoch |-> reign[leader], consumer |-> c, offset |-> 0, handed |-> FALSE, meant |-> c, position |-> Position(leader, c), pending |-> [o \in (0..Records - 1) |-> (IF Pending(leader, c, o) THEN Times(leader, c, o) ELSE 0)]])]
+    /\ journal' = [journal EXCEPT ![leader] = Append(journal[leader], [kind |-> "state", epoch |-> reign[leader], consumer |-> c, offset |-> 0, handed |-> FALSE, meant |-> c, position |-> Position(leader, c), pending |-> [o \in (0..Records - 1) |-> (IF Pending(leader, c, o) THEN Times(leader, c, o) ELSE 0)], nth |-> Number(leader, c)])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
 
 \* C3: the journal starts at a snapshot of what is alive.
@@ -369,6 +373,10 @@ NoneSkipped ==
 \* K2. Who serves knows of every delivery that is recorded, and of everything that is done.
 CountsKept ==
     (\A c \in (0..Entries - 1) : (\A o \in (0..Records - 1) : (Decides(c) => ((IF Done(leader, c, o, Len(journal[leader])) THEN TRUE ELSE (counted[o] <= Times(leader, c, o))) /\ ((0 < done[o]) => Done(leader, c, o, Len(journal[leader])))))))
+
+\* K8. A delivery has one number more than the one before, also where that is not there any more.
+Numbered ==
+    (\A p \in (0)..(Len(journal[leader]) - 1) : ((journal[leader][p + 1].kind = "delivered") => (journal[leader][p + 1].nth = (1 + Cardinality({q \in (0)..(p - 1) : ((journal[leader][q + 1].kind = "delivered") /\ (journal[leader][q + 1].consumer = journal[leader][p + 1].consumer))})))))
 
 RemovedOnlyDone ==
     (\A o \in (0..Records - 1) : ((o \in removed) => (0 < done[o])))
