@@ -26,8 +26,8 @@ UNSEEN = ("K1.unheeded", "K5.inherited")
 """Bugs that no seed of the mix below `SEARCH_SEEDS` catches at present. A leader has to serve in the moments
 before what it was elected with is committed, and that has to be cut afterwards: one world of a hundred of the
 profile `consumers`, which is drawn 60 times. That a consumer begins with what somebody was told to be deleted
-shows where its creation waits for storage meanwhile; no search has come to its end yet. tests/core/test_consumers.py
-has both cases.
+shows where its creation waits for storage meanwhile; no search has come to its end yet. Both cases are in
+tests/core/test_consumers.py.
 """
 SEEN = [mutant for mutant in MUTANTS if mutant.name not in UNSEEN]
 
