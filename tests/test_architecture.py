@@ -115,7 +115,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.types",
         "liftlog.version",
         "liftlog.messages",
-        "liftlog.format",
         "liftlog.subjects",
         "liftlog.eventlog",
         "liftlog.config",

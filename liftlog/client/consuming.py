@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from itertools import count as count_from
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -147,28 +146,7 @@ class PullConsumer:
                 return self._deliveries(reply)
 
     def _deliveries(self, reply: PullReply) -> list[Delivery]:
-        counts = {
-            place: count for offset, length, count in reply.runs for place in range(offset, offset + length)
-        }
-        numbers = dict(zip(counts, count_from(reply.sequence), strict=False))
-        try:
-            batches = [parse_batch(self.partition, frame) for frame in reply.batches]
-            records = [record for batch in batches for record in decode_records(batch)]
-        except CorruptBatch as error:
-            text = f"partition {self.partition}: a server sent a damaged batch: {error}"
-            raise LiftlogError(text) from None
-        found = [
-            Delivery(
-                record=record,
-                delivered=counts[record.offset],
-                epoch=reply.epoch,
-                recorded=reply.recorded,
-                sequence=numbers[record.offset],
-                to_come=_to_come(reply, record.offset),
-            )
-            for record in records
-            if record.offset in counts
-        ]
+        found = deliveries_of(self.partition, reply)
         self._given.update(dict.fromkeys(one.record.offset for one in found))
         return found
 
@@ -201,13 +179,12 @@ class PullConsumer:
         """As `ack` and the others, by offset; `how` is one of "ack", "term", "nak" and "progress"."""
         unknown: list[int] = []
         journal = 0
-        for runs in _requests(sorted(dict.fromkeys(offsets))):
-            request = SettleRequest(self.partition, self.number, how, runs, delay_ms)
+        for request in settle_requests(self.partition, self.number, how, offsets, delay_ms):
             reply = await self._reader.ask_leader(request, SettledReply)
             journal = max(journal, reply.journal)
             unknown += offsets_of(reply.unknown)
             if how != PROGRESS:
-                for place in offsets_of(runs):
+                for place in offsets_of(request.runs):
                     self._given.pop(place, None)
         return Settlement(unknown, journal)
 
@@ -251,20 +228,46 @@ class Pulling:
         return self._here.popleft()
 
 
-def _to_come(reply: PullReply, offset: int) -> int:
-    """Behind a message of an answer: what is told, and those of it that are given for the first time."""
-    later = [max(first, offset + 1) for first, length, count in reply.runs if count == 1]
-    ends = [first + length for first, length, count in reply.runs if count == 1]
-    inside = sum(max(0, end - begin) for begin, end in zip(later, ends, strict=True))
-    return reply.to_come + inside if reply.to_come >= 0 else -1
+def deliveries_of(partition: PartitionId, reply: PullReply) -> list[Delivery]:
+    """The messages of an answer to a pull of this partition's. Raises LiftlogError."""
+    counts = [
+        (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
+    ]
+    try:
+        batches = [parse_batch(partition, frame) for frame in reply.batches]
+        records = {record.offset: record for batch in batches for record in decode_records(batch)}
+    except CorruptBatch as error:
+        text = f"partition {partition}: a server sent a damaged batch: {error}"
+        raise LiftlogError(text) from None
+    behind = reply.to_come + sum(count == 1 for _, count in counts)
+    found: list[Delivery] = []
+    for sequence, (offset, count) in enumerate(counts, reply.sequence):
+        behind -= count == 1
+        if offset in records:
+            found.append(
+                Delivery(
+                    record=records[offset],
+                    delivered=count,
+                    epoch=reply.epoch,
+                    recorded=reply.recorded,
+                    sequence=sequence,
+                    to_come=behind if reply.to_come >= 0 else -1,
+                )
+            )
+    return found
 
 
-def _requests(offsets: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Ascending offsets as runs, for as many requests as that takes."""
-    requests: list[list[tuple[int, int]]] = []
-    for begin in range(0, len(offsets), SETTLE_MAX):
-        runs = runs_of(offsets[begin : begin + SETTLE_MAX])
-        requests += [runs[first : first + RUNS_MAX] for first in range(0, len(runs), RUNS_MAX)]
+def settle_requests(
+    partition: PartitionId, consumer: int, how: str, offsets: Sequence[int], delay_ms: int = 0
+) -> list[SettleRequest]:
+    """What says that of these offsets, as runs, in as many requests as that takes."""
+    requests: list[SettleRequest] = []
+    ordered = sorted(dict.fromkeys(offsets))
+    for begin in range(0, len(ordered), SETTLE_MAX):
+        runs = runs_of(ordered[begin : begin + SETTLE_MAX])
+        for first in range(0, len(runs), RUNS_MAX):
+            some = runs[first : first + RUNS_MAX]
+            requests.append(SettleRequest(partition, consumer, how, some, delay_ms))
     return requests
 
 

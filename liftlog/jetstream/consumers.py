@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -34,6 +33,7 @@ from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
+from liftlog.jetstream.states import now_ms
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
 from liftlog.jetstream.streams import PageRequest
@@ -115,14 +115,10 @@ class ConsumerListAnswer(JsAnswer):
     consumers: list[ConsumerInfoAnswer]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerInfoAnswer:
     """What clients are told of a consumer."""
     bound = room.leaf.hears(known.config.deliver_subject) if known.config.is_push else UNSET
-    left_ms = info.config.pause_until_ms - _now_ms()
+    left_ms = info.config.pause_until_ms - now_ms()
     return ConsumerInfoAnswer(
         stream_name=known.stream_name,
         name=known.name,
@@ -134,7 +130,7 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         num_redelivered=info.redelivered,
         num_waiting=info.pulls,
         num_pending=max(0, info.num_pending),
-        ts=rfc3339(_now_ms()),
+        ts=rfc3339(now_ms()),
         push_bound=bound or UNSET,
         paused=True if left_ms > 0 else UNSET,
         pause_remaining=left_ms * 1_000_000 if left_ms > 0 else UNSET,
@@ -203,7 +199,7 @@ async def _there(room: Room, stream: StreamInfo, name: str) -> KnownConsumer | N
 async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> KnownConsumer:
     """Make it. Who was faster may have made it otherwise: then that is what there is."""
     reader = room.client.reader(stream, 0)
-    core = to_core(config, _now_ms())
+    core = to_core(config, now_ms())
     if config.deliver_policy == "last" and config.filters:
         core = msgspec.structs.replace(core, **await _last_matching(room, stream, config.filters))
     try:
@@ -242,7 +238,7 @@ async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     request = call.body(PauseRequest)
     known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
     until_ms = milliseconds(request.pause_until) if request.pause_until else 0
-    paused = until_ms > _now_ms()
+    paused = until_ms > now_ms()
     said = rfc3339(until_ms) if paused else ""
     await _alter(known, msgspec.structs.replace(known.config, pause_until=said))
     if known.config.is_push:
@@ -250,7 +246,7 @@ async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     return PauseAnswer(
         paused=paused,
         pause_until=said or ZERO_TIME,
-        pause_remaining=(until_ms - _now_ms()) * 1_000_000 if paused else UNSET,
+        pause_remaining=(until_ms - now_ms()) * 1_000_000 if paused else UNSET,
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from liftlog.client.consuming import Delivery
 from liftlog.jetstream.ackwords import AckSubject
-from liftlog.jetstream.knownconsumers import GivenMessage, KnownConsumer
+from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import LeafMessage
 from liftlog.messages import NAK
 
@@ -13,7 +14,7 @@ FIRST_LINE = b"NATS/1.0\r\n"
 MESSAGE_SIZE = "Nats-Msg-Size"
 
 
-def message_of(known: KnownConsumer, given: GivenMessage, to: str) -> LeafMessage:
+def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
     """A message for `to`: under its own subject, with the subject for its ack as reply."""
     record = given.record
     subject = AckSubject(
@@ -23,7 +24,7 @@ def message_of(known: KnownConsumer, given: GivenMessage, to: str) -> LeafMessag
         stream_seq=record.offset + 1,
         consumer_seq=given.sequence,
         timestamp_ns=record.timestamp_ms * 1_000_000,
-        pending=given.pending,
+        pending=given.to_come,
     )
     block, body = record.headers, record.value or b""
     if known.config.headers_only:
@@ -37,12 +38,12 @@ def size_of(message: LeafMessage) -> int:
     return len(message.subject.encode()) + len(message.reply) + len(message.block) + len(message.body)
 
 
-async def give_back(known: KnownConsumer, given: Sequence[GivenMessage]) -> None:
+async def give_back(known: KnownConsumer, given: Sequence[Delivery]) -> None:
     """Nobody got them: they are given again, at once."""
     if given:
         await known.settle(NAK, [one.record.offset for one in given])
 
 
-async def settle_unasked(known: KnownConsumer, given: Sequence[GivenMessage]) -> None:
+async def settle_unasked(known: KnownConsumer, given: Sequence[Delivery]) -> None:
     """Of a consumer without acks: what was sent is done."""
     await known.ack([one.record.offset for one in given])

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from liftlog.client.client import Client
-from liftlog.client.consuming import consumers_of
+from liftlog.client.consuming import (
+    WAIT_SLICE_MS,
+    Delivery,
+    consumers_of,
+    deliveries_of,
+    settle_requests,
+)
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
-from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from liftlog.messages import (
     ACK,
     ERR_NOT_FOUND,
     PULL_MAX,
-    RUNS_MAX,
-    SETTLE_MAX,
     AlterConsumerRequest,
     ConsumerConfig,
     ConsumerInfo,
@@ -31,30 +36,15 @@ from liftlog.messages import (
     PullReply,
     PullRequest,
     SettledReply,
-    SettleRequest,
     StreamInfo,
     offsets_of,
-    runs_of,
 )
-from liftlog.types import LiftlogError, Record
+from liftlog.types import LiftlogError
 
 T = TypeVar("T")
 
-WAIT_SLICE_MS = 2000
-"""For so long a leader waits at once: less than one attempt takes."""
 KNOWN_MAX = 10_000
 """More than that are forgotten, and looked for anew."""
-
-
-class GivenMessage(NamedTuple):
-    """A message that a consumer was given, for the `delivered`-th time, as its `sequence`-th delivery.
-    `pending`: so many are to come behind it.
-    """
-
-    record: Record
-    delivered: int
-    sequence: int
-    pending: int
 
 
 class KnownConsumer:
@@ -86,7 +76,7 @@ class KnownConsumer:
         """As the leader knows it now. Raises RequestFailed."""
         return (await consumers_of(self._reader, self.name))[0]
 
-    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[GivenMessage]:
+    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[Delivery]:
         """What is there, or comes in time. Raises RequestFailed, LiftlogError."""
         request = PullRequest(
             partition=self._reader.partition,
@@ -96,25 +86,13 @@ class KnownConsumer:
             wait_ms=min(wait_ms, WAIT_SLICE_MS),
         )
         reply = await self._reader.ask_leader(request, PullReply)
-        if not reply.runs:
-            return []
-        try:
-            batches = [parse_batch(self._reader.partition, frame) for frame in reply.batches]
-            records = {record.offset: record for batch in batches for record in decode_records(batch)}
-        except CorruptBatch as error:
-            raise LiftlogError(f"a server sent a damaged batch: {error}") from None
-        counts = [
-            (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
-        ]
-        behind = reply.to_come if reply.to_come >= 0 else (await self.info()).num_pending
-        # Clients take 0 for the end: where nobody can count it is not said.
-        pending = behind + sum(count == 1 for _, count in counts) if behind >= 0 else 1 + len(counts)
-        found: list[GivenMessage] = []
-        for index, (offset, count) in enumerate(counts):
-            pending -= count == 1
-            if offset in records:
-                found.append(GivenMessage(records[offset], count, reply.sequence + index, pending))
-        return found
+        if reply.runs and reply.to_come < 0:
+            behind = (await self.info()).num_pending
+            if behind < 0:
+                # Clients take 0 for the end: where nobody can count it is not said.
+                behind = 1 + sum(length for _, length, count in reply.runs if count > 1)
+            reply = msgspec.structs.replace(reply, to_come=behind)
+        return deliveries_of(self._reader.partition, reply)
 
     async def alter(self, config: ConsumerConfig) -> None:
         """From now on it has this one. Raises RequestFailed if somebody has altered it meanwhile."""
@@ -132,15 +110,8 @@ class KnownConsumer:
     async def settle(self, how: str, offsets: Sequence[int], delay_ms: int = 0) -> list[int]:
         """Say what became of messages. Returns of which no delivery is known."""
         unknown: list[int] = []
-        ordered = sorted(dict.fromkeys(offsets))
-        for begin in range(0, len(ordered), SETTLE_MAX):
-            runs = runs_of(ordered[begin : begin + SETTLE_MAX])
-            for first in range(0, len(runs), RUNS_MAX):
-                request = SettleRequest(
-                    self._reader.partition, self.number, how, runs[first : first + RUNS_MAX], delay_ms
-                )
-                reply = await self._reader.ask_leader(request, SettledReply)
-                unknown += offsets_of(reply.unknown)
+        for request in settle_requests(self._reader.partition, self.number, how, offsets, delay_ms):
+            unknown += offsets_of((await self._reader.ask_leader(request, SettledReply)).unknown)
         return unknown
 
     async def ack(self, offsets: Sequence[int]) -> list[int]:

@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
-from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, GivenMessage, KnownConsumer, is_over
+from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
 from liftlog.jetstream.statuses import JsStatus
@@ -99,7 +100,7 @@ class Pull:
             return WAIT_SLICE_MS
         return max(0, min(WAIT_SLICE_MS, round((self._until - self._clock()) * 1000)))
 
-    async def _asked(self, wait_ms: int) -> list[GivenMessage]:
+    async def _asked(self, wait_ms: int) -> list[Delivery]:
         """What the leader gives. Raises Ended; what comes later than that is given back."""
         max_bytes = min(self._bytes_left, PULL_BYTES) if self._by_bytes else PULL_BYTES
         asking = asyncio.create_task(self._known.pull(self._left, max_bytes, wait_ms))
@@ -131,7 +132,7 @@ class Pull:
             if not asking.done():
                 self._room.start(self._late(asking), "messages that came too late for a pull")
 
-    async def _late(self, asking: asyncio.Task[list[GivenMessage]]) -> None:
+    async def _late(self, asking: asyncio.Task[list[Delivery]]) -> None:
         with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
 
@@ -148,7 +149,7 @@ class Pull:
         block = statuses.IDLE.block(statuses.last_given(*self._last))
         await self._room.leaf.send([LeafMessage(self._reply, block=block)])
 
-    async def _hand_over(self, found: Sequence[GivenMessage]) -> None:
+    async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, as far as bytes are left. Raises Ended."""
         messages: list[LeafMessage] = []
         for given in found:

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 import nats.errors
 from nats.aio.msg import Msg
 
+from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.eventlog import say
 from liftlog.jetstream import statuses
 from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Room
-from liftlog.jetstream.knownconsumers import WAIT_SLICE_MS, GivenMessage, KnownConsumer, is_over
+from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError
@@ -184,7 +185,7 @@ class Pushing:
     def _quiet_s(self) -> float:
         return max(0.001, self._beat_at - self._clock()) if self._beat_s else 0.0
 
-    async def _asked(self) -> list[GivenMessage]:
+    async def _asked(self) -> list[Delivery]:
         """What the leader gives within a while, with heartbeats meanwhile."""
         asking = asyncio.create_task(self._known.pull(PUSH_MESSAGES, PUSH_BYTES, WAIT_SLICE_MS))
         try:
@@ -197,7 +198,7 @@ class Pushing:
             if not asking.done():
                 self._room.start(self._late(asking), "messages that came too late for a push consumer")
 
-    async def _late(self, asking: asyncio.Task[list[GivenMessage]]) -> None:
+    async def _late(self, asking: asyncio.Task[list[Delivery]]) -> None:
         with contextlib.suppress(RequestFailed):
             await give_back(self._known, await asking)
 
@@ -211,7 +212,7 @@ class Pushing:
             headers[statuses.STALLED] = self._window.asked
         await self._room.leaf.send([LeafMessage(self._to, block=statuses.IDLE.block(headers))])
 
-    async def _hand_over(self, found: Sequence[GivenMessage]) -> None:
+    async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, and ask for a confirmation when there is much without one."""
         if not self._room.leaf.hears(self._to):
             await give_back(self._known, found)
