@@ -19,9 +19,9 @@ from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, C
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import LASTS_MAX, begins_at, not_altered, not_created, too_many_lasts
 from liftlog.core.consumers.state import Consumer
-from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_TIME,
@@ -177,12 +177,10 @@ class ConsumerMaking:
         config, until = one.request.config, data.hw
         if not ctx.decides(("K1.unheeded", removed.is_known and removed.folded >= removed.committed)):
             return
-        if config.deliver == DELIVER_LASTS and not data.index.has(until):
-            data.index.want(until, ctx.ticks_of(KEPT_MS))
-            data.touch(JOBS_WAIT)
+        if config.deliver == DELIVER_LASTS and not index_reaches(data, until):
             return
-        number = ctx.new_ticket()
-        if not ctx.reads.begin_fold(self._journal.id, number, lasts=True):
+        number = question_number(self._journal)
+        if not number:
             return
         self._asked = PlaceQuestion(one.request.name, number, until, removed.folded)
         if config.deliver == DELIVER_TIME:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from liftlog.core.consumers.choosing import matching
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.tally import Moment
-from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch
 from liftlog.messages import MATCHES_FROM, AskSubjects, SubjectsFolded, SubjectsTold
 from liftlog.types import LiftlogError
@@ -121,12 +121,10 @@ class Counting:
         data, ctx = self._data, self._ctx
         if self.asked or self._is_off or not self._wanted:
             return
-        if not data.index.has(data.hw):
-            data.index.want(data.hw, ctx.ticks_of(KEPT_MS))
-            data.touch(JOBS_WAIT)
+        if not index_reaches(data, data.hw):
             return
-        number = ctx.new_ticket()
-        if not ctx.reads.begin_fold(self._log.id, number, lasts=True):
+        number = question_number(self._log)
+        if not number:
             return
         flight = self._wanted.pop(next(iter(self._wanted)))
         matches, start = self._begun(flight)

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.messages import AskLasts, LastsTold, SubjectsFolded
 from liftlog.options.wishes import Wishes
 from liftlog.parcel import record_subjects
@@ -174,13 +174,10 @@ class LastRecords:
             return
         subjects = list(dict.fromkeys(one.subject for one in self._waiting))[:ASKED_MAX]
         least = self._needed_for(subjects)
-        if not log.index.has(least):
-            log.index.want(least, self._ctx.ticks_of(KEPT_MS))
-            log.touch(JOBS_WAIT)
-            if not self._ctx.mutants.last_of_index_behind:
-                return
-        request = self._ctx.new_ticket()
-        if not self._ctx.reads.begin_fold(log.id, request, lasts=True):
+        if not index_reaches(log, least) and not self._ctx.mutants.last_of_index_behind:
+            return
+        request = question_number(log)
+        if not request:
             return
         self.request, self._least = request, least
         if self._ctx.mutants.last_of_index_behind:

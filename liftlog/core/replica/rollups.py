@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_rolled_up
-from liftlog.core.replica.indexstate import KEPT_MS
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.core.replica.tail import cut_batches
 from liftlog.format import CorruptBatch, decode_records, encode_values, plain_payload, read_header
@@ -192,12 +192,10 @@ class RollUps:
             return
         pattern, offset = next(iter(self._found.items()))
         least = min(offset, data.hw)
-        if not data.index.has(least):
-            data.index.want(least, ctx.ticks_of(KEPT_MS))
-            data.touch(JOBS_WAIT)
+        if not index_reaches(data, least):
             return
-        number = ctx.new_ticket()
-        if ctx.reads.begin_fold(self._log.id, number, lasts=True):
+        number = question_number(self._log)
+        if number:
             self.asked = number
             ctx.effects.append(
                 AskSubjects(

@@ -16,10 +16,10 @@ Copies evaluate nothing: all hide what the entries name. The model is `subject_l
 
 from __future__ import annotations
 
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.entries import RUNS_MAX
-from liftlog.core.replica.indexstate import KEPT_MS
 from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import BEYOND_NEWEST, AskSubjects, SubjectsFolded, SubjectsTold
 from liftlog.types import NO_OFFSET
@@ -78,15 +78,13 @@ class SubjectLimits:
         purges, data, removed, ctx = self._purges, self._data, self._removed, self._ctx
         if not self._until or self.asked or purges.counts or not self._may_write():
             return
-        if not data.index.has(self._until):
-            data.index.want(self._until, ctx.ticks_of(KEPT_MS))
-            data.touch(JOBS_WAIT)
+        if not index_reaches(data, self._until):
             return
         waits_for = max(purges.written, removed.committed)
         if not removed.is_known or not ctx.decides(("R22.on-its-way", removed.folded >= waits_for)):
             return
-        number = ctx.new_ticket()
-        if ctx.reads.begin_fold(self.log.id, number, lasts=True):
+        number = question_number(self.log)
+        if number:
             self.asked, self._question = number, self._state()
             ctx.effects.append(
                 AskSubjects(

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.entries import RUNS_MAX, encode_removed
 from liftlog.core.replica.forbidding import not_purged, read_only
-from liftlog.core.replica.indexstate import KEPT_MS
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.state import LogState
 from liftlog.epochs import EpochHistory
 from liftlog.format import encode_values
 from liftlog.messages import (
@@ -184,15 +184,13 @@ class SubjectPurges:
         least = purge.request.below
         if self._ctx.mutants.purge_takes_uncommitted:
             least = min(least, data.settled)
-        if not data.index.has(least):
-            data.index.want(least, self._ctx.ticks_of(KEPT_MS))
-            data.touch(JOBS_WAIT)
+        if not index_reaches(data, least):
             return
         waits_for = max(purge.end, removed.committed)
         if log.hw < waits_for or not removed.is_known or removed.folded < waits_for:
             return
-        number = self._ctx.new_ticket()
-        if self._ctx.reads.begin_fold(log.id, number, lasts=True):
+        number = question_number(log)
+        if number:
             self.asked, self._asker = number, purge
             what, limit = (NEWEST_MATCHES, self._keep(purge)) if purge.counts else (MATCHING_RUNS, RUNS_MAX)
             self._ctx.effects.append(

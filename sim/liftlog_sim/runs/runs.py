@@ -20,12 +20,13 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import listened_to
 from liftlog.messages import ConsumersRequest, ElectLeaderRequest
-from liftlog.types import PartitionId
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.devices.copies import spans_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.sickness import judge_sickness
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.removals import DeletionTruth
 from liftlog_sim.workload.inspecting import QuietQuestion
 from liftlog_sim.workload.targets import Target
 from liftlog_sim.world import World
@@ -277,31 +278,33 @@ def _probe(world: World, probes: dict[PartitionId, int]) -> str:
 
 def _over_limit(world: World) -> str:
     """R22: which subject has more messages than its stream keeps; empty if none has."""
-    newest = world.newest_metadata()
-    for partition in newest.partitions if newest is not None else ():
-        config = newest.by_id[partition.stream].config if newest is not None else None
-        if config is not None and config.keeps_of_subject and not config.read_only:
-            world.observer.checks.counts["LimitHolds"] += 1
-            start = world.account.furthest_start(partition)
-            problem = world.account.deletions(partition).over_limit(config.keeps_of_subject, start)
-            if problem:
-                return problem
+    for config, deletions, start in _removing(world, lambda config: config.keeps_of_subject > 0):
+        world.observer.checks.counts["LimitHolds"] += 1
+        problem = deletions.over_limit(config.keeps_of_subject, start)
+        if problem:
+            return problem
     return ""
 
 
 def _left_before(world: World) -> str:
     """R23: what is left before a roll-up of it; empty if nothing is."""
+    for _, deletions, start in _removing(world, lambda config: config.rolls_up):
+        world.observer.checks.counts["RollUpHolds"] += 1
+        problem = deletions.left_before(start)
+        if problem:
+            return problem
+    return ""
+
+
+def _removing(
+    world: World, how: Callable[[StreamConfig], bool]
+) -> Iterator[tuple[StreamConfig, DeletionTruth, int]]:
+    """Of each partition whose leader removes messages so: the stream, what is removed, the furthest start."""
     newest = world.newest_metadata()
     for partition in newest.partitions if newest is not None else ():
         config = newest.by_id[partition.stream].config if newest is not None else None
-        if config is not None and config.rolls_up and not config.read_only:
-            world.observer.checks.counts["RollUpHolds"] += 1
-            deletions, start = world.account.deletions(partition), world.account.furthest_start(partition)
-            deletions.named()
-            problem = deletions.left_before(start, deletions.data.hw)
-            if problem:
-                return problem
-    return ""
+        if config is not None and how(config) and not config.read_only:
+            yield config, world.account.deletions(partition), world.account.furthest_start(partition)
 
 
 def _told_of_consumers(world: World, untold: set[PartitionId]) -> str:

@@ -113,7 +113,7 @@ class DeletionTruth:
         """An entry is committed that says up to where roll-ups were acted on. RollUpHolds."""
         if epoch_at(self.data.history, said.through - 1) == said.epoch:
             self.journal.checks["RollUpHolds"] += 1
-            left = self.left_before(self._furthest, said.through)
+            left = self._left_before(self._furthest, said.through)
             if left:
                 raise Violation("RollUpHolds", f"{left}, though the entry below journal offset {end} says no")
 
@@ -140,8 +140,13 @@ class DeletionTruth:
         over = [f"{subject.decode()} has {count}" for subject, count in counts.items() if count > keeps]
         return f"partition {self.data.id} is to keep {keeps} of a subject; {over[0]}" if over else ""
 
-    def left_before(self, start: int, end: int) -> str:
-        """R23: what is left from `start` on that lies before a roll-up of it below `end`; empty: nothing."""
+    def left_before(self, start: int) -> str:
+        """R23: what is left from `start` on that lies before a roll-up of it; empty if nothing is."""
+        self.named()
+        return self._left_before(start, self.data.hw)
+
+    def _left_before(self, start: int, end: int) -> str:
+        """As `left_before`, by the entries so far, of roll-ups below `end`."""
         gone, subjects, every = {offset for offset, _ in self._named}, set[bytes](), False
         for offset in reversed(range(start, min(end, self.data.hw))):
             record = self.data.contents.committed[offset]
