@@ -71,7 +71,7 @@ class Told:
         )
 
     def pulled(self, number: int, reply: PullReply) -> None:
-        self.truth.pulled(number, reply, self.truth.ended(), 0)
+        self.truth.pulled(number, reply, self.truth.ended(), 0, self.truth.purged())
 
 
 def violated(name: str) -> Any:
@@ -118,6 +118,19 @@ def test_a_delivery_behind_its_ack_is_found() -> None:
     world.wrote(Delivered(number, 1, [], [(0, 1, 2)]))
     with violated("AckStays"):
         world.truth.known()
+
+
+def test_a_delivery_of_what_was_purged_before_it_was_asked_for_is_found() -> None:
+    """K7. Who leads an earlier epoch than the purge was seen in need not know of it."""
+    world = Told()
+    number = world.begun()
+    world.data.purge_done(1, {})
+    world.data.purged_in = {2: 1}
+    world.pulled(number, world.given(number, 0, 1, 0))
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    again = world.wrote(Delivered(number, 1, [], [(0, 1, 2)]), epoch=2)
+    with violated("LogStartMonotone"):
+        world.pulled(number, world.given(number, 0, 2, again, epoch=2, sequence=2))
 
 
 def test_a_delivery_that_is_not_recorded_as_it_says_is_found() -> None:

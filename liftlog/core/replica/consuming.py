@@ -374,6 +374,8 @@ class ConsumersLead:
             self._take_lapsed(flight)
             if flight.lapsed:
                 start = min(flight.lapsed)
+                if self._is_passed(flight, start):
+                    continue
             elif flight.room > 0 and flight.ahead < self._data.hw:
                 start = flight.consumer.next_wanted(max(flight.ahead, self._data.log_start))
                 if start >= self._data.hw:
@@ -402,15 +404,24 @@ class ConsumersLead:
         flight = self._agenda.has_read(event.request)
         if flight is None:
             return
-        if event.error:
+        if event.error and flight.start >= self._data.log_start:
             for pull in flight.pulls:
                 self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
             flight.pulls.clear()
         elif flight.pulls and self._inherited.serves(self.write) and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
-            if self._deliver(flight, flight.start, batches):
+            if self._is_passed(flight, flight.start) or self._deliver(flight, flight.start, batches):
                 self._serve(flight)
         self._flush()
+
+    def _is_passed(self, flight: Flight, start: int) -> bool:
+        """K7: whether the log start has passed what was to come, whose bytes may be in memory yet."""
+        if self._ctx.decides(("K7.start", start >= self._data.log_start)):
+            return False
+        if gone := [offset for offset in flight.lapsed if offset < self._data.log_start]:
+            self._ctx.mark("K7.written-off")
+            self._done(flight, gone, GONE)
+        return True
 
     def _take_lapsed(self, flight: Flight) -> None:
         """K6, K7: of what is due again, what was delivered often enough, or is gone, is written off."""

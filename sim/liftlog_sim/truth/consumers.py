@@ -450,11 +450,19 @@ class ConsumerTruth:
                 text += f"{self._journal.hw} are committed, and say so at {end}"
                 raise self._violation("AckStays", consumer, text)
 
-    def pulled(self, number: int, reply: PullReply, ended: frozenset[int], told: int) -> None:
-        """A client was given this. When it asked, these consumers had ended, and somebody had been told of
-        deletions of messages below the offset `told` of the journal.
+    def purged(self) -> dict[int, int]:
+        """By the greatest epoch that had been led by then: what purges were answered up to."""
+        return dict(self._data.purged_in)
+
+    def pulled(
+        self, number: int, reply: PullReply, ended: frozenset[int], told: int, purged: dict[int, int]
+    ) -> None:
+        """A client was given this. When it asked, these consumers had ended, these purges were done, and
+        somebody had been told of deletions of messages below the offset `told` of the journal.
         """
         self._checks("AckStays", "DeliveriesBounded", "OfThisIncarnation", "ConsistentRead")
+        self._checks("LogStartMonotone")
+        before = max((start for epoch, start in purged.items() if epoch <= reply.epoch), default=0)
         consumer = self._of(number)
         late = number in ended and (reply.recorded or reply.epoch > self._deleted_in(consumer))
         if reply.consumer != number or late:
@@ -468,6 +476,9 @@ class ConsumerTruth:
             for offset in range(first, first + length):
                 self._handed(consumer, reply, offset, count)
                 self._is_there(consumer, offset, found, told)
+                if offset < before:
+                    text = f"offset {offset} is delivered; when it was asked for, {before} were purged"
+                    raise self._violation("LogStartMonotone", consumer, text)
 
     def _of(self, number: int) -> TrueConsumer:
         consumer = self.known().get(number)

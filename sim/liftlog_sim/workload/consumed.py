@@ -69,11 +69,12 @@ class Emptying:
             self._inspect(target)
             return
         told, ended = self._account.deletions(target.partition).told, truth.ended()
+        purged = truth.purged()
         counted = CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
-                truth.pulled(number, reply, ended, told)
+                truth.pulled(number, reply, ended, told, purged)
                 counted.judge(reply)
                 self._ack(target, reply)
                 self._pull(target, number)

@@ -217,12 +217,12 @@ class ConsumingClient:
         """`had`: how often something was given in a row before."""
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
-        ended, counted = truth.ended(), CountedPull(self._account, target)
+        ended, purged, counted = truth.ended(), truth.purged(), CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
-                truth.pulled(number, reply, ended, told)
+                truth.pulled(number, reply, ended, told, purged)
                 counted.judge(reply)
                 self._given(name, target, reply, draws.part("given"))
                 more = draws.part("more")
