@@ -309,7 +309,6 @@ REMOVABLE: tuple[str, ...] = (
     "K5.inherited",
     "K5.folded",
     "K7.folded",
-    "K7.start",
     "L7.unread",
     "L7.known",
     "L7.uncommitted",

@@ -12,6 +12,7 @@ With the office all of this is gone; what becomes of entries is open.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from liftlog.core.consumers.agenda import Agenda
@@ -49,6 +50,11 @@ class Desk(Protocol):
     """Who writes entries and answers: the leader."""
 
     def write(self, entry: ConsumerEntry) -> int: ...
+
+    @property
+    def listened(self) -> Sequence[str]:
+        """On which subjects the partition stores messages."""
+        ...
 
     def wait_for(self, client: ClientRef, end: int, reply: DoneReply | str) -> None: ...
 
@@ -154,7 +160,7 @@ class ConsumerMaking:
     def _refusal(self, request: CreateConsumerRequest) -> ErrorReply | None:
         creating = [asked for asked, _ in self._creating.values()]
         creating += [one.request for one in self._finding.values() if one.request is not request]
-        return not_created(request, self._removed.consumers, creating, self._data.hw)
+        return not_created(request, self._removed.consumers, creating, self._data.hw, self._desk.listened)
 
     def _write(
         self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS
@@ -274,13 +280,16 @@ class ConsumerMaking:
         elif consumer.config == request.config:
             self._ctx.mark("K1.again")
             self._desk.show(client, name)
-        elif (refusal := not_altered(request, consumer, self._removed.consumers)) is not None:
+        elif (refusal := self._not_altered(request, consumer)) is not None:
             self._desk.reply(client, refusal)
         else:
             self._ctx.mark("K1.altered")
             end = self._desk.write(Altered(number, request.config))
             self._altering[number] = request.config, end
             self._desk.wait_for(client, end, name)
+
+    def _not_altered(self, request: AlterConsumerRequest, consumer: Consumer) -> ErrorReply | None:
+        return not_altered(request, consumer, self._removed.consumers, self._desk.listened)
 
     def changes(self, number: int) -> bool:
         """Whether it is being altered or deleted: nothing is delivered until that is folded."""

@@ -10,7 +10,7 @@ by the leader of the epoch that wrote it (K4). So a message has at most one deli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.choosing import choose
@@ -30,6 +30,7 @@ from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs, line_between
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
+from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.inherited import Inherited
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -58,6 +59,7 @@ from liftlog.messages import (
     DeleteConsumerRequest,
     DoneReply,
     ErrorReply,
+    LetterAnswered,
     LogRead,
     PullReply,
     PullRequest,
@@ -107,6 +109,7 @@ class ConsumersLead:
         "_swept",
         "_wrote",
         "counting",
+        "letters",
     )
 
     def __init__(
@@ -129,7 +132,8 @@ class ConsumersLead:
         self._begun = False
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
-        self._asked = InfosAsked(self.counting, data, removed)
+        self.letters = DeadLetters(data, removed, office.epoch, self)
+        self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._swept = (0, 0)
         """K7: the log start, and how many messages were deleted, when pending ones were last looked at."""
 
@@ -141,6 +145,11 @@ class ConsumersLead:
     def settled(self) -> bool:
         """Whether nobody waits for the journal."""
         return not len(self._answers) and self._making.settled
+
+    @property
+    def listened(self) -> Sequence[str]:
+        """On which subjects this partition stores messages."""
+        return self.letters.listened()
 
     # -- entries ----------------------------------------------------------------------------------
 
@@ -272,16 +281,17 @@ class ConsumersLead:
         offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
         if mutants.ack_of_all_before:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
-        fresh = [offset for offset in offsets if flight.is_pending(offset)]
+        fresh = [offset for offset in offsets if flight.may_end(offset)]
         unknown = [offset for offset in offsets if offset >= flight.ahead]
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
         if request.how not in (ACK, TERM):
             self._put_off(flight, fresh, request)
             self.reply(client, reply)
             return
-        end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
+        end = max((flight.ends_at(offset) for offset in offsets), default=0)
         if fresh:
-            end = self._done(flight, fresh, ACKED if request.how == ACK else TERMINATED)
+            acked = request.how == ACK
+            end = self._done(flight, fresh, ACKED) if acked else self._no_more(flight, fresh, TERMINATED)
             self._ctx.mark("K3.settled")
         elif end > self._removed.folded:
             self._ctx.mark("K3.repeat")
@@ -299,6 +309,24 @@ class ConsumersLead:
         flight.settle(ending, end)
         self._agenda.wrote(flight)
         return end
+
+    def _no_more(self, flight: Flight, offsets: list[int], how: str) -> int:
+        """K9: these were delivered for the last time. Where the entry ends."""
+        if not flight.consumer.config.dead_letter:
+            return self._done(flight, offsets, how)
+        return self.letters.bury(flight, offsets, how)
+
+    def end_letter(self, number: int, offset: int, how: str) -> None:
+        """K9: it is stored where dead letters go, or nobody wants it."""
+        flight = self._flight(number)
+        if flight is not None and flight.is_pending(offset):
+            self._done(flight, [offset], how)
+
+    def letter_answered(self, event: LetterAnswered) -> None:
+        """K9: what has become of a dead letter."""
+        if self._inherited.serves(self.write):
+            self.letters.answered(event)
+        self._flush()
 
     def _heard(self, flight: Flight) -> None:
         """Somebody asks for this consumer."""
@@ -401,6 +429,9 @@ class ConsumersLead:
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
+        if event.request == self.letters.request:
+            self.letters.on_read(event)
+            return
         flight = self._agenda.has_read(event.request)
         if flight is None:
             return
@@ -439,7 +470,7 @@ class ConsumersLead:
             self._done(flight, gone, GONE)
         if given_up:
             self._ctx.mark("K6.limit")
-            self._done(flight, given_up, AT_LIMIT)
+            self._no_more(flight, given_up, AT_LIMIT)
 
     def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
         """Give who waits longest what is due of these, which hold `start`. Whether there may be more."""
@@ -535,6 +566,8 @@ class ConsumersLead:
             self._dropped(number)
         while (waiting := self._answers.take(folded)) is not None:
             self._answer(waiting)
+        if self._inherited.serves(self.write):
+            self.letters.work()
         self.work()
 
     def work(self) -> None:

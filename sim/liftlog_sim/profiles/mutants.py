@@ -454,7 +454,6 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("K5.inherited", "consumers"),
     ("K5.folded", "consumers"),
     ("K7.folded", "consumers"),
-    ("K7.start", "consumers"),
     ("L9.expected-last", "mixed kills partitions"),
     ("L10.known", "processors"),
     ("L10.opened", "processors"),
