@@ -152,6 +152,7 @@ class Mutants(msgspec.Struct, frozen=True):
     ack_of_deleted_counts: bool = False  # K1
     consumer_deletion_answered_at_append: bool = False  # K1
     letter_id_of_leader: bool = False  # K9
+    inherited_letters_left: bool = False  # K9
     letter_done_when_sent: bool = False  # K9
     redelivery_before_record: bool = False  # K4
     gone_kept_pending: bool = False  # K7

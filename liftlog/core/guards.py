@@ -202,6 +202,7 @@ GUARDS: dict[str, str] = {
     "K7.folded": "what somebody was told to be deleted is delivered, since the leader has not read so far",
     "K7.start": "what was purged is delivered again, since its bytes are in memory yet",
     "K7.written-off": "what was deleted takes room among what waits for an ack",
+    "K9.late-ack": "a message that is acked is published as a dead letter too",
     "L7.unread": "a leader stores what its log has already, since it has not read it",
     "L7.known": "a message that is sent again is stored again",
     "L7.uncommitted": "who sends a message again is told that it is stored, and then it is cut",

@@ -138,7 +138,7 @@ def test_k9_nothing_is_published_before_it_is_committed_that_it_is_dead() -> Non
     consumer = journal_of(world, partition).removed.consumers.by_number[number]
     fetches = "Fetch", "FetchProgress"
     world.drop = lambda sender, to, message: to == leader and type(message).__name__ in fetches
-    assert world.run_until(lambda: world.nodes[leader].marks["K9.dead"] > 0)
+    assert world.run_until(lambda: world.nodes[leader].marks.get("K9.dead", 0) > 0)
     world.run(0.2)
     assert consumer.pending and not consumer.dead
     assert not world.letters

@@ -283,6 +283,8 @@ class ConsumersLead:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
         fresh = [offset for offset in offsets if flight.may_end(offset)]
         unknown = [offset for offset in offsets if offset >= flight.ahead]
+        if request.how == ACK and any(offset in flight.dead for offset in offsets):
+            self._ctx.mark("K9.late-ack")
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
         if request.how not in (ACK, TERM):
             self._put_off(flight, fresh, request)
@@ -447,8 +449,9 @@ class ConsumersLead:
 
     def _is_passed(self, flight: Flight, start: int) -> bool:
         """K7: whether the log start has passed what was to come, whose bytes may be in memory yet."""
-        if self._ctx.decides(("K7.start", start >= self._data.log_start)):
+        if start >= self._data.log_start:
             return False
+        self._ctx.mark("K7.start")
         if gone := [offset for offset in flight.lapsed if offset < self._data.log_start]:
             self._ctx.mark("K7.written-off")
             self._done(flight, gone, GONE)

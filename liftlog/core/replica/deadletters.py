@@ -45,7 +45,7 @@ class LetterDesk(Protocol):
         ...
 
 
-class Letter:
+class LetterOut:
     """One that was published, or is about to be."""
 
     __slots__ = ("again_at", "problem", "times", "token")
@@ -57,12 +57,22 @@ class Letter:
         """At this tick it is published again."""
         self.problem = ""
 
+    def sent(self, again_at: int) -> None:
+        """It was published, once more."""
+        self.times += 1
+        self.again_at = again_at
+
+    def says(self, problem: str) -> None:
+        """Why it is not stored."""
+        self.problem = problem
+
 
 class DeadLetters:
     """Of one leader. `epoch`: that of its office."""
 
     __slots__ = (
-        *("_by_token", "_ctx", "_data", "_desk", "_epoch", "_letters", "_reads", "_removed", "request"),
+        *("_by_token", "_ctx", "_data", "_desk", "_epoch", "_letters", "_own", "_reads", "_removed"),
+        "request",
     )
 
     def __init__(self, data: LogState, removed: Removed, epoch: int, desk: LetterDesk) -> None:
@@ -71,9 +81,11 @@ class DeadLetters:
         self._removed = removed
         self._epoch = epoch
         self._desk = desk
-        self._letters: dict[tuple[int, int], Letter] = {}
+        self._letters: dict[tuple[int, int], LetterOut] = {}
         """By consumer and offset."""
         self._by_token: dict[int, tuple[int, int]] = {}
+        self._own: set[tuple[int, int]] = set()
+        """What has died in this office; for a planted bug."""
         self._reads = 0, 0
         self.request = 0
         """The read of storage that is under way, for the letter of `_reads`; 0 = none."""
@@ -88,6 +100,8 @@ class DeadLetters:
         dying = list(offsets)
         end = self._desk.write(Dead(flight.consumer.number, how, runs_of(dying)))
         flight.dies(dying, end)
+        if self._ctx.mutants.inherited_letters_left:
+            self._own |= {(flight.consumer.number, offset) for offset in dying}
         self._ctx.mark("K9.dead")
         return end
 
@@ -108,7 +122,8 @@ class DeadLetters:
         """Publish what is dead by what is committed, and was not published for a while."""
         for consumer in list(self._removed.consumers.by_number.values()):
             for offset in list(islice(consumer.dead, LETTERS_MAX)) if consumer.dead else ():
-                self._go_on(consumer, offset)
+                if not self._ctx.mutants.inherited_letters_left or (consumer.number, offset) in self._own:
+                    self._go_on(consumer, offset)
         for named in [named for named in self._letters if not self._is_dead(*named)]:
             del self._by_token[self._letters.pop(named).token]
 
@@ -120,7 +135,7 @@ class DeadLetters:
         named = consumer.number, offset
         letter = self._letters.get(named)
         if letter is None:
-            letter = self._letters[named] = Letter(self._ctx.new_ticket())
+            letter = self._letters[named] = LetterOut(self._ctx.new_ticket())
             self._by_token[letter.token] = named
         if self._ctx.ticks < letter.again_at:
             return
@@ -129,15 +144,15 @@ class DeadLetters:
             self._desk.end_letter(*named, consumer.dead[offset])
             return
         if problem := letter_problem(consumer.config, self.listened()):
-            letter.problem = problem
+            letter.says(problem)
             return
-        batches = self._data.cached(offset, offset + 1, 1)
+        batches = self._data.cached(offset, self._data.hw, 1)
         if batches:
             self._publish(consumer, offset, batches)
         elif not self.request and self._ctx.reads.has_place(self._data.id):
             self._reads, self.request = named, self._ctx.new_ticket()
             self._ctx.reads.begin(self._data.id, self.request)
-            self._ctx.effects.append(ReadLog(self._data.id, self.request, offset, offset + 1, 1))
+            self._ctx.effects.append(ReadLog(self._data.id, self.request, offset, self._data.hw, 1))
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read it, or could not: then it is tried again."""
@@ -152,12 +167,11 @@ class DeadLetters:
     def _publish(self, consumer: Consumer, offset: int, batches: list[Batch]) -> None:
         letter = self._letters[consumer.number, offset]
         wait_ms = min(AGAIN_MS << min(letter.times, 10), AGAIN_MAX_MS)
-        letter.again_at = self._ctx.ticks + self._ctx.ticks_of(wait_ms)
-        letter.times += 1
+        letter.sent(self._ctx.ticks + self._ctx.ticks_of(wait_ms))
         try:
             record = self._record(offset, batches)
         except (CorruptBatch, LiftlogError) as error:
-            letter.problem = str(error)
+            letter.says(str(error))
             return
         config = self._data.config
         if record is None or config is None:
@@ -194,7 +208,7 @@ class DeadLetters:
             return
         if event.problem:
             self._ctx.mark("K9.refused")
-            self._letters[named].problem = event.problem
+            self._letters[named].says(event.problem)
             return
         self._ctx.mark("K9.stored")
         self._desk.end_letter(*named, self._removed.consumers.by_number[named[0]].dead[named[1]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog_sim.catalogue.of_consumers import OF_CONSUMERS
 from liftlog_sim.catalogue.of_guards import OF_GUARDS
 
 
@@ -426,32 +427,6 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "counted_once": (0, "new",
      "liftlog K8",
      "a sum that is kept falls with what it was made of"),
-    "ack_answered_at_append": (0, "new",
-     "the model of consumers, variant of this name",
-     "an answer rests on what no election takes back"),
-    "repeated_ack_answered_at_once": (0, "new",
-     "the model of consumers, variant `repeat-answered-before-commit`",
-     "who repeats has heard nothing: a repetition promises as much as the first"),
-    "ack_of_all_before": (0, "new",
-     "the model of consumers, variant `floor-is-greatest-acked`; a Kafka consumer's committed offset",
-     "one number cannot say what several workers have done"),
-    "ack_of_deleted_counts": (0, "new",
-     "the model of consumers, variant `late-ack-of-deleted-counts`",
-     "names are for people; an ack names the number of its consumer"),
-    "consumer_deletion_answered_at_append": (0, "new",
-     "the model of consumers, variant `delete-answered-at-append`",
-     "an answer rests on what no election takes back"),
-    "redelivery_before_record": (0, "new",
-     "the model of consumers, variant of this name; NATS JetStream counts so",
-     "what is not recorded before it leaves is not counted"),
-    "gone_kept_pending": (0, "new",
-     "the model of consumers, variant `pending-below-start-kept`",
-     "what nobody can ack must not keep others waiting"),
-    "lasts_not_said_again": (0, "new",
-     "NATS JetStream's skip list (lss)", "what is yet to be given is part of where a consumer stands"),
-    "inactive_from_creation": (0, "new", "NATS JetStream, inactive_threshold", "who is served is there"),
-    "first_filter_only": (0, "new",
-     "NATS JetStream's filter_subject and filter_subjects", "one place puts both fields together"),
     "hint_leaves_isr": (0, "new",
      "liftlog R2, hints",
      "who is said to be gone still counts until the group has decided"),
@@ -593,7 +568,9 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
 }
 # fmt: on
 
-ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in (_ORIGINS | OF_GUARDS).items()}
+ORIGINS: dict[str, Origin] = {
+    name: Origin(*told) for name, told in (_ORIGINS | OF_CONSUMERS | OF_GUARDS).items()
+}
 
 WAITING: tuple[Unplanted, ...] = (
     Unplanted(

@@ -56,6 +56,7 @@ _EMPHASIS = {
     "OfThisIncarnation": "answers",
     "PendingExact": "answers",
     "DeliveriesNumbered": "answers",
+    "DeadLettersStored": "answers",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

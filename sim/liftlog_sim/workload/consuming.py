@@ -45,6 +45,8 @@ from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
+DEAD = "dead"
+"""The stream of dead letters (K9), in some worlds."""
 CONFIGS = {
     "work-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, max_ack_pending=12),
     "work-1": ConsumerConfig(ack_wait_ms=4000, max_deliver=0, max_ack_pending=40),
@@ -55,8 +57,12 @@ CONFIGS = {
     "last-1": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, deliver=DELIVER_LASTS),
     "idle-0": ConsumerConfig(ack_wait_ms=2000, inactive_ms=5000),
     "late-0": ConsumerConfig(deliver=DELIVER_TIME, timestamp_ms=WALL_START_MS + 15_000),
+    "dead-0": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=15, dead_letter=f"{DEAD}.in"),
+    "dead-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=40, dead_letter=f"{DEAD}.in"),
 }
-"""What the consumer of each name is created with; those called so have filters beside."""
+"""What the consumer of each name is created with; those called so have filters beside. Those with dead
+letters are there where there is a stream for them."""
+ALIVE = tuple(name for name, config in CONFIGS.items() if not config.dead_letter)
 FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
 TIMEOUT_US = 3 * SECOND
@@ -114,7 +120,9 @@ class ConsumingClient:
         targets = [target for target in self._shared.targets if target.config.has_journal]
         if targets:
             draws = turn.draws
-            self._act(targets[draws.randrange(len(targets))], draws.choice(tuple(CONFIGS)), turn)
+            buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
+            names = tuple(CONFIGS) if buries else ALIVE
+            self._act(targets[draws.randrange(len(targets))], draws.choice(names), turn)
         self._turns.take(self._fire)
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
