@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog_sim.catalogue.of_consumers import OF_CONSUMERS
 from liftlog_sim.catalogue.of_guards import OF_GUARDS
+from liftlog_sim.catalogue.of_journals import OF_JOURNALS
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -359,74 +359,6 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "hint_elects": (0, "new",
      "liftlog M1, hints",
      "a rumour may make one ask, not vote"),
-    "joins_by_data_alone": (0, "new",
-     "the model of two logs, variant `joins-by-data-log-only`",
-     "two logs of one record are asked in one instant"),
-    "journal_hw_of_data": (0, "new",
-     "the model of two logs, variant `hw-of-the-other-log`",
-     "a number is of the log that it was reported of"),
-    "deletion_answered_at_append": (0, "new",
-     "R21",
-     "an answer rests on what no election takes back"),
-    "removed_read_to_nothing": (0, "new",
-     "R21",
-     "what was told before a start is to be known before the first answer after it"),
-    "purge_takes_uncommitted": (0, "new",
-     "the model of removals, variant `purge-evaluated-on-uncommitted`",
-     "what may be cut is not spoken of"),
-    "purge_keeps_removed": (0, "new",
-     "the model of removals, variant `keep-n-counts-committed`",
-     "who counts what is to stay counts what is there"),
-    "purge_answered_at_append": (0, "new",
-     "R21",
-     "an answer to many parts rests on the last one too"),
-    "restated_in_part": (0, "new",
-     "the model of removals, variant `snapshot-forgets-gone`",
-     "what takes the place of a log says all that the log said"),
-    "restated_unseen": (0, "new",
-     "R21",
-     "who begins in the middle knows nothing before he has read to its end what was said again"),
-    "index_ignores_removed": (0, "new",
-     "liftlog S1",
-     "what is derived of one log follows the other one that speaks of it"),
-    "reader_without_journal": (0, "new",
-     "the model of removals, variant `reader-without-hw-j`",
-     "who has seen more is not answered by who knows less"),
-    "limit_counts_deleted": (0, "new",
-     "R22",
-     "what nobody sees fills no room"),
-    "limit_looks_from_last": (0, "new",
-     "the model of subject limits, variant `looks-from-last`",
-     "what a new message pushes out is old"),
-    "roll_ups_not_inherited": (0, "new",
-     "the model of roll-ups, variant `begins-at-end`",
-     "what was accepted is owed by whoever comes after"),
-    "roll_up_uncommitted": (0, "new",
-     "the model of roll-ups, variant `acts-uncommitted`",
-     "what may be taken back has no consequences yet"),
-    "roll_up_takes_newer": (0, "new",
-     "the model of roll-ups, variant `takes-newcomers`",
-     "what is done late means what it meant when it was said"),
-    "roll_up_said_first": (0, "new",
-     "the model of roll-ups, variant `said-first`",
-     "that a thing is done is written behind it"),
-    "last_may_be_removed": (0, "new",
-     "the model of expectations, variant `removed-is-last`",
-     "what is compared is what readers see"),
-    "said_again_without_pending": (0, "new",
-     "the model of consumers, variant `snapshot-forgets-pending`",
-     "what takes the place of a log says all that the log said"),
-    "said_again_as_folded": (0, "new",
-     "liftlog K2",
-     "a snapshot is of a place in the log: it stands there, or it says which one"),
-    "said_again_without_sequence": (0, "new", "the model of consumers, variant `snapshot-forgets-number`",
-     "what takes the place of a log says all that the log said"),
-    "numbered_by_folded": (0, "new",
-     "the model of consumers, variant `numbered-by-committed`",
-     "who gives numbers counts those that are on their way"),
-    "counted_once": (0, "new",
-     "liftlog K8",
-     "a sum that is kept falls with what it was made of"),
     "hint_leaves_isr": (0, "new",
      "liftlog R2, hints",
      "who is said to be gone still counts until the group has decided"),
@@ -568,9 +500,7 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
 }
 # fmt: on
 
-ORIGINS: dict[str, Origin] = {
-    name: Origin(*told) for name, told in (_ORIGINS | OF_CONSUMERS | OF_GUARDS).items()
-}
+ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in (_ORIGINS | OF_JOURNALS | OF_GUARDS).items()}
 
 WAITING: tuple[Unplanted, ...] = (
     Unplanted(
