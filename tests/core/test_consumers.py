@@ -17,6 +17,7 @@ from liftlog.core.consumers.entries import (
     ConsumerDeleted,
     ConsumerEntry,
     Created,
+    Dead,
     Delivered,
     Done,
     Rewound,
@@ -77,6 +78,7 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Altered, NUMBERS, st.just(ConsumerConfig())),
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
+    st.builds(Dead, NUMBERS, st.sampled_from(("limit", "terminated")), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
     st.builds(
@@ -109,6 +111,7 @@ def test_k2_a_fold_in_two_parts_is_the_fold_of_the_whole(entries: list[ConsumerE
         assert whole.by_name[consumer.name] is consumer
         assert consumer.floor <= consumer.position
         assert all(offset < consumer.position for offset in consumer.pending)
+        assert consumer.dead.keys() <= consumer.pending.keys()
 
 
 @given(st.lists(ENTRIES, max_size=20), st.lists(ENTRIES, max_size=10), st.lists(ENTRIES, max_size=10))
