@@ -89,7 +89,7 @@ def consumers(draws: Draws) -> Knobs:
     """
     knobs = removals(draws)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
-    letters = msgspec.structs.replace(letters, dedupe_window_ms=600_000)
+    letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(
         knobs,
         streams=(*knobs.streams, letters),

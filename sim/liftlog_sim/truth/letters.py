@@ -45,7 +45,7 @@ class LetterTruth:
         for record in records:
             if record is None or not is_letter(record):
                 continue
-            named = stored_id(record.headers).decode().split(".")
+            named = (stored_id(record.headers) or b"").decode().split(".")
             stream, index, consumer, offset, epoch = map(int, named[-5:])
             message = DeadMessage(PartitionId(stream, index), consumer, offset, epoch)
             before = self.stored.setdefault(message, (log, record.offset))

@@ -45,8 +45,8 @@ from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
-DEAD = "dead"
-"""The stream of dead letters (K9), in some worlds."""
+DEAD, LETTERS = "dead", "dead.letters"
+"""The stream of dead letters (K9), in some worlds, and its subject."""
 CONFIGS = {
     "work-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, max_ack_pending=12),
     "work-1": ConsumerConfig(ack_wait_ms=4000, max_deliver=0, max_ack_pending=40),
@@ -57,8 +57,8 @@ CONFIGS = {
     "last-1": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, deliver=DELIVER_LASTS),
     "idle-0": ConsumerConfig(ack_wait_ms=2000, inactive_ms=5000),
     "late-0": ConsumerConfig(deliver=DELIVER_TIME, timestamp_ms=WALL_START_MS + 15_000),
-    "dead-0": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=15, dead_letter=f"{DEAD}.in"),
-    "dead-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=40, dead_letter=f"{DEAD}.in"),
+    "dead-0": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=15, dead_letter=LETTERS),
+    "dead-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=40, dead_letter=LETTERS),
 }
 """What the consumer of each name is created with; those called so have filters beside. Those with dead
 letters are there where there is a stream for them."""
