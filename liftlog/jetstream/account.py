@@ -53,7 +53,7 @@ class AccountInfo(JsAnswer):
 
 async def account_info(room: Room, call: JsCall) -> AccountInfo:
     """How much there is."""
-    streams = await shown_streams(room)
+    streams = await shown_streams(room.client)
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def consumers_of(info: StreamInfo) -> int:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.messages import ACK, NAK, PROGRESS, TERM
 
 ACK_PREFIX = "$JS.ACK"
@@ -83,7 +84,7 @@ def _delay_ms(text: bytes) -> int:
     """An object with a delay in ns, or a duration as Go writes it; 0 for anything else."""
     if text.startswith(b"{"):
         try:
-            return max(0, msgspec.json.decode(text, type=_Delay).delay // 1_000_000)
+            return max(0, msgspec.json.decode(text, type=_Delay).delay // NS_PER_MS)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return 0
     said = text.decode("utf-8", "replace")

@@ -21,6 +21,14 @@ class JsAnswer(msgspec.Struct, omit_defaults=False):
     kind: ClassVar[str] = ""
 
 
+class JsPage(JsAnswer):
+    """A page of a list: `total` are there in all, those from number `offset` on are told, at most `limit`."""
+
+    total: int
+    offset: int
+    limit: int
+
+
 class SuccessAnswer(JsAnswer):
     success: bool = True
 

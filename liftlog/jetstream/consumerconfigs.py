@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.answers import rfc3339
+from liftlog.jetstream.answers import NS_PER_MS, rfc3339
 from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON, Fault
 from liftlog.messages import (
     DELIVER_ALL,
@@ -27,7 +27,6 @@ from liftlog.messages import (
 )
 from liftlog.subjects.grammar import PatternRefused, is_literal, overlap, pattern_tokens
 
-NS_PER_MS = 1_000_000
 ACK_WAIT_NS = 30_000 * NS_PER_MS
 EPHEMERAL_NS = 5_000 * NS_PER_MS
 """So long an ephemeral consumer stays when nobody uses it."""

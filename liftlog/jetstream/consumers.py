@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import Reader
 from liftlog.jetstream import consumerfaults as faults
-from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, SuccessAnswer, rfc3339
+from liftlog.jetstream.answers import NS_PER_MS, ZERO_TIME, JsAnswer, JsPage, SuccessAnswer, rfc3339
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import consumer_limits, from_stream_config
 from liftlog.jetstream.consumerconfigs import (
@@ -99,19 +99,13 @@ class PauseAnswer(JsAnswer):
     pause_remaining: int | UnsetType = UNSET
 
 
-class ConsumerNamesAnswer(JsAnswer):
+class ConsumerNamesAnswer(JsPage):
     kind: ClassVar[str] = "consumer_names"
-    total: int
-    offset: int
-    limit: int
     consumers: list[str]
 
 
-class ConsumerListAnswer(JsAnswer):
+class ConsumerListAnswer(JsPage):
     kind: ClassVar[str] = "consumer_list"
-    total: int
-    offset: int
-    limit: int
     consumers: list[ConsumerInfoAnswer]
 
 
@@ -133,7 +127,7 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         ts=rfc3339(now_ms()),
         push_bound=bound or UNSET,
         paused=True if left_ms > 0 else UNSET,
-        pause_remaining=left_ms * 1_000_000 if left_ms > 0 else UNSET,
+        pause_remaining=left_ms * NS_PER_MS if left_ms > 0 else UNSET,
     )
 
 
@@ -149,7 +143,7 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     if not room.leaf.url:
         raise CONSUMER_CREATE.because(NO_LEAF)
     name = _named(call, request.config)
-    stream = await find_stream(room, call.stream)
+    stream = await find_stream(room.client, call.stream)
     told = from_stream_config(stream.config)
     wanted = within_limits(request.config, consumer_limits(stream.config))
     config = effective(wanted, name, list(told.subjects), told.num_replicas)
@@ -236,7 +230,7 @@ async def _alter(known: KnownConsumer, config: JsConsumerConfig) -> None:
 async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     """Deliver nothing until then; a time that is over has it deliver again."""
     request = call.body(PauseRequest)
-    known = await room.consumers.look_up(await find_stream(room, call.stream), call.consumer)
+    known = await room.consumers.look_up(await find_stream(room.client, call.stream), call.consumer)
     until_ms = milliseconds(request.pause_until) if request.pause_until else 0
     paused = until_ms > now_ms()
     said = rfc3339(until_ms) if paused else ""
@@ -246,7 +240,7 @@ async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     return PauseAnswer(
         paused=paused,
         pause_until=said or ZERO_TIME,
-        pause_remaining=(until_ms - now_ms()) * 1_000_000 if paused else UNSET,
+        pause_remaining=(until_ms - now_ms()) * NS_PER_MS if paused else UNSET,
     )
 
 
@@ -264,7 +258,7 @@ async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> Consume
 
 async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """What a consumer is, and where it stands."""
-    known = await room.consumers.look_at(await find_stream(room, call.stream), call.consumer)
+    known = await room.consumers.look_at(await find_stream(room.client, call.stream), call.consumer)
     if known.config.is_push and known.last_info.sequence:
         await all_is_sent(room, known)
     return describe(room, known, known.last_info)
@@ -275,7 +269,7 @@ async def _page(room: Room, call: JsCall, most: int) -> tuple[StreamInfo, int, i
     request = call.body(PageRequest)
     if request.offset < 0:
         raise INVALID_JSON.because("offset is negative")
-    stream = await find_stream(room, call.stream)
+    stream = await find_stream(room.client, call.stream)
     found = sorted(await room.client.consumers(stream), key=lambda one: one.name)
     return stream, len(found), request.offset, found[request.offset : request.offset + most]
 
@@ -297,7 +291,7 @@ async def consumer_list(room: Room, call: JsCall) -> ConsumerListAnswer:
 
 async def delete_consumer(room: Room, call: JsCall) -> SuccessAnswer:
     """Delete it; pulls that wait are told."""
-    stream = await find_stream(room, call.stream)
+    stream = await find_stream(room.client, call.stream)
     try:
         await room.client.delete_consumer(stream, call.consumer)
     except RequestFailed as error:

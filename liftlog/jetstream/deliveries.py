@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Awaitable, Sequence
 
 from liftlog.client.consuming import Delivery
+from liftlog.client.errors import RequestFailed
 from liftlog.jetstream.ackwords import AckSubject
+from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import LeafMessage
 from liftlog.messages import NAK
@@ -23,7 +26,7 @@ def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
         delivered=given.delivered,
         stream_seq=record.offset + 1,
         consumer_seq=given.sequence,
-        timestamp_ns=record.timestamp_ms * 1_000_000,
+        timestamp_ns=record.timestamp_ms * NS_PER_MS,
         pending=given.to_come,
     )
     block, body = record.headers, record.value or b""
@@ -42,6 +45,12 @@ async def give_back(known: KnownConsumer, given: Sequence[Delivery]) -> None:
     """Nobody got them: they are given again, at once."""
     if given:
         await known.settle(NAK, [one.record.offset for one in given])
+
+
+async def give_back_late(known: KnownConsumer, asking: Awaitable[list[Delivery]]) -> None:
+    """Who asked for them is not there any more when they come."""
+    with contextlib.suppress(RequestFailed):
+        await give_back(known, await asking)
 
 
 async def settle_unasked(known: KnownConsumer, given: Sequence[Delivery]) -> None:

@@ -24,7 +24,8 @@ from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
-from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
+from liftlog.jetstream.errors import CONSUMER_NOT_FOUND
+from liftlog.jetstream.shown import find_stream
 from liftlog.messages import (
     ACK,
     ERR_NOT_FOUND,
@@ -168,13 +169,7 @@ class KnownConsumers:
         return await asyncio.shield(task)
 
     async def _find(self, stream: str, name: str) -> KnownConsumer:
-        try:
-            info = await self._client.stream(stream)
-        except RequestFailed as error:
-            if error.code == ERR_NOT_FOUND:
-                raise STREAM_NOT_FOUND.because() from None
-            raise
-        return await self.look_up(info, name)
+        return await self.look_up(await find_stream(self._client, stream), name)
 
     async def look_at(self, stream: StreamInfo, name: str) -> KnownConsumer:
         """As `look_up`, but a consumer that goes when it is not used is not used by that."""
@@ -186,9 +181,7 @@ class KnownConsumers:
         raise CONSUMER_NOT_FOUND.because()
 
     async def look_up(self, stream: StreamInfo, name: str) -> KnownConsumer:
-        """What the core knows of it now. Raises JsError if it is not there."""
-        if len(stream.partitions) != 1 or not stream.config.has_journal:
-            raise STREAM_NOT_FOUND.because()
+        """What the core knows of it now, if the door shows its stream. Raises JsError if it is not there."""
         reader = self._client.reader(stream, 0)
         try:
             info = (await consumers_of(reader, name))[0]

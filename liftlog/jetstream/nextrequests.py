@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
 from liftlog.jetstream.statuses import JsStatus, bad_request
-
-NS_PER_MS = 1_000_000
 
 
 class NextRequest(msgspec.Struct, frozen=True):

@@ -14,16 +14,16 @@ from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
 from liftlog.jetstream.calls import JsCall
-from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, give_back_late, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
+from liftlog.jetstream.heartbeats import NS, Heartbeats
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
 from liftlog.jetstream.statuses import JsStatus
 from liftlog.types import LiftlogError
 
-NS = 1_000_000_000
 PULL_BYTES = 1024 * 1024
 """So much is asked for at once."""
 LEVEL_HEADER = "Nats-Required-Api-Level"
@@ -53,9 +53,7 @@ class Pull:
         self._given = False
         self._no_wait = request.no_wait
         self._until = self._clock() + request.expires / NS if request.expires else None
-        self._beat_s = request.idle_heartbeat / NS
-        self._beat_at = self._clock() + self._beat_s
-        self._last = (0, 0)
+        self._beats = Heartbeats(room.leaf, reply, request.idle_heartbeat)
 
     async def run(self) -> None:
         """Until it is fulfilled or over."""
@@ -114,7 +112,7 @@ class Pull:
                     raise Ended(None)
                 if self._until is not None and self._clock() >= self._until:
                     raise Ended(statuses.REQUEST_TIMEOUT, counts=True)
-                await self._beat()
+                await self._beats.beat()
             return asking.result()
         except LeafAway:
             raise Ended(None) from None
@@ -130,24 +128,13 @@ class Pull:
         finally:
             unheard.cancel()
             if not asking.done():
-                self._room.start(self._late(asking), "messages that came too late for a pull")
-
-    async def _late(self, asking: asyncio.Task[list[Delivery]]) -> None:
-        with contextlib.suppress(RequestFailed):
-            await give_back(self._known, await asking)
+                late = give_back_late(self._known, asking)
+                self._room.start(late, "messages that came too late for a pull")
 
     def _quiet_s(self) -> float | None:
         """How long nothing is due."""
-        due = [at for at in (self._until, self._beat_at if self._beat_s else None) if at is not None]
+        due = [at for at in (self._until, self._beats.due_at) if at is not None]
         return max(0.0, min(due) - self._clock()) if due else None
-
-    async def _beat(self) -> None:
-        """A heartbeat may be due."""
-        if not self._beat_s or self._clock() < self._beat_at:
-            return
-        self._beat_at = self._clock() + self._beat_s
-        block = statuses.IDLE.block(statuses.last_given(*self._last))
-        await self._room.leaf.send([LeafMessage(self._reply, block=block)])
 
     async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, as far as bytes are left. Raises Ended."""
@@ -170,8 +157,8 @@ class Pull:
         if sent:
             self._left -= len(sent)
             self._given = True
-            self._last = sent[-1].sequence, sent[-1].record.offset + 1
-            self._beat_at = self._clock() + self._beat_s
+            self._beats.last = sent[-1].sequence, sent[-1].record.offset + 1
+            self._beats.restart()
             if self._known.config.ack_policy == "none":
                 self._room.start(settle_unasked(self._known, sent), "messages of a consumer without acks")
         elif found and not messages:

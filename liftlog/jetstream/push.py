@@ -23,10 +23,12 @@ from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.eventlog import say
 from liftlog.jetstream import statuses
-from liftlog.jetstream.deliveries import give_back, message_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, give_back_late, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Room
+from liftlog.jetstream.heartbeats import Heartbeats
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
+from liftlog.jetstream.shown import is_shown
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError
 
@@ -97,9 +99,7 @@ class Pushing:
         self.config = known.config
         self._to = known.config.deliver_subject
         self._clock = asyncio.get_running_loop().time
-        self._beat_s = known.config.idle_heartbeat / 1_000_000_000
-        self._beat_at = 0.0
-        self._last = (0, 0)
+        self._beats = Heartbeats(room.leaf, self._to, known.config.idle_heartbeat)
         self._window = FlowWindow()
         self._confirmed = asyncio.Event()
         self._sent = asyncio.Event()
@@ -114,8 +114,8 @@ class Pushing:
             subscriptions.append(await connection.subscribe(f"{self._flow}.*", cb=self._on_confirmed))
         try:
             info = self._known.last_info
-            self._last = info.sequence, info.position
-            self._beat_at = self._clock() + self._beat_s
+            self._beats.last = info.sequence, info.position
+            self._beats.restart()
             while await self._once():
                 pass
         finally:
@@ -131,7 +131,7 @@ class Pushing:
     async def _say_when_sent(self, sequence: int, reply: str) -> None:
         try:
             async with asyncio.timeout(SENT_WAIT_S):
-                while self._last[0] < sequence:
+                while self._beats.last[0] < sequence:
                     await self._sent.wait()
         except TimeoutError:
             return  # What was given meanwhile was given back, or is given to nobody.
@@ -183,7 +183,8 @@ class Pushing:
         return LeafMessage(self._to, subject, statuses.FLOW_CONTROL.block())
 
     def _quiet_s(self) -> float:
-        return max(0.001, self._beat_at - self._clock()) if self._beat_s else 0.0
+        due_at = self._beats.due_at
+        return max(0.001, due_at - self._clock()) if due_at is not None else 0.0
 
     async def _asked(self) -> list[Delivery]:
         """What the leader gives within a while, with heartbeats meanwhile."""
@@ -196,21 +197,13 @@ class Pushing:
             return asking.result()
         finally:
             if not asking.done():
-                self._room.start(self._late(asking), "messages that came too late for a push consumer")
-
-    async def _late(self, asking: asyncio.Task[list[Delivery]]) -> None:
-        with contextlib.suppress(RequestFailed):
-            await give_back(self._known, await asking)
+                late = give_back_late(self._known, asking)
+                self._room.start(late, "messages that came too late for a push consumer")
 
     async def _beat(self) -> None:
         """A heartbeat may be due."""
-        if not self._beat_s or self._clock() < self._beat_at:
-            return
-        self._beat_at = self._clock() + self._beat_s
-        headers = statuses.last_given(*self._last)
-        if self._window.is_full and self._window.asked:
-            headers[statuses.STALLED] = self._window.asked
-        await self._room.leaf.send([LeafMessage(self._to, block=statuses.IDLE.block(headers))])
+        stalled = self._window.is_full and self._window.asked
+        await self._beats.beat({statuses.STALLED: self._window.asked} if stalled else None)
 
     async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, and ask for a confirmation when there is much without one."""
@@ -228,14 +221,13 @@ class Pushing:
         except LeafAway:
             await give_back(self._known, found)
             raise
-        self._last = found[-1].sequence, found[-1].record.offset + 1
+        self._beats.last = found[-1].sequence, found[-1].record.offset + 1
         sent, self._sent = self._sent, asyncio.Event()
         sent.set()
         await self._slowly(messages)
-        self._beat_at = self._clock() + self._beat_s
+        self._beats.restart()
         if self.config.ack_policy == "none":
             self._room.start(settle_unasked(self._known, found), "messages of a consumer without acks")
-
 
     async def _slowly(self, messages: Sequence[LeafMessage]) -> None:
         """So many bits a second, and no more, if there is a limit; heartbeats go on."""
@@ -311,9 +303,7 @@ class Pushes:
             self._named |= missed
 
     def _leads(self, info: StreamInfo) -> bool:
-        if len(info.partitions) != 1 or not info.config.has_journal:
-            return False
-        return not self._node or info.partitions[0].leader == self._node
+        return is_shown(info) and (not self._node or info.partitions[0].leader == self._node)
 
     async def _begin(self, stream: StreamInfo) -> None:
         """Those of one stream that this node leads."""

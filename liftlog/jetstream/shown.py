@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed
-from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import STREAM_NOT_FOUND
 from liftlog.messages import ERR_NOT_FOUND, StreamInfo
 
@@ -13,12 +13,12 @@ def is_shown(info: StreamInfo) -> bool:
     return len(info.partitions) == 1 and info.config.has_journal
 
 
-async def find_stream(room: Room, name: str) -> StreamInfo:
+async def find_stream(client: Client, name: str) -> StreamInfo:
     """The stream of this name. Raises JsError, "stream not found", for one that the door does not show too;
     LiftlogError.
     """
     try:
-        info = await room.client.stream(name)
+        info = await client.stream(name)
     except RequestFailed as error:
         if error.code != ERR_NOT_FOUND:
             raise
@@ -28,7 +28,7 @@ async def find_stream(room: Room, name: str) -> StreamInfo:
     return info
 
 
-async def shown_streams(room: Room) -> list[StreamInfo]:
+async def shown_streams(client: Client) -> list[StreamInfo]:
     """All of them, by name."""
-    shown = [info for info in await room.client.streams() if is_shown(info)]
+    shown = [info for info in await client.streams() if is_shown(info)]
     return sorted(shown, key=lambda info: info.config.name)

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import EARLIEST, NEW, Reader
-from liftlog.jetstream.answers import ZERO_TIME, JsAnswer, rfc3339
+from liftlog.jetstream.answers import NS_PER_MS, ZERO_TIME, JsAnswer, rfc3339
 from liftlog.jetstream.configs import StreamConfigAnswer, created_ms, from_stream_config
 from liftlog.jetstream.dispatch import Room
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
@@ -68,7 +68,7 @@ class StreamInfoAnswer(JsAnswer):
 
 def now_ms() -> int:
     """The time of the door's machine, which answers are stamped with."""
-    return time.time_ns() // 1_000_000
+    return time.time_ns() // NS_PER_MS
 
 
 def cluster_state(room: Room, info: StreamInfo) -> ClusterState:

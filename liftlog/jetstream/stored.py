@@ -190,7 +190,7 @@ async def get_message(room: Room, call: JsCall) -> MessageAnswer:
     request = call.body(GetRequest)
     if request.batch or request.max_bytes or request.multi_last or request.contradicts or request.empty:
         raise BAD_REQUEST.because()
-    record = await find(room, await find_stream(room, call.stream), request)
+    record = await find(room, await find_stream(room.client, call.stream), request)
     if record is None:
         raise NO_MESSAGE.because()
     message = StoredMessage(record.subject.decode(), record.offset + 1, rfc3339(record.timestamp_ms))
@@ -206,7 +206,7 @@ async def delete_message(room: Room, call: JsCall) -> SuccessAnswer:
     if not call.payload.strip():
         raise BAD_REQUEST.because()
     request = call.body(DeleteRequest)
-    info = await find_stream(room, call.stream)
+    info = await find_stream(room.client, call.stream)
     if info.config.sealed is True:
         raise SEALED.because()
     if info.config.deny_delete is True:
@@ -280,7 +280,7 @@ async def _direct_get(room: Room, call: JsCall) -> JsStatus | None:
         return EMPTY_REQUEST
     if request.contradicts:
         return BAD_DIRECT_REQUEST
-    info = await find_stream(room, call.stream)
+    info = await find_stream(room.client, call.stream)
     if not allows_direct(info.config):
         raise STREAM_NOT_FOUND.because()
     if request.multi_last:

@@ -11,7 +11,7 @@ import msgspec
 from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import NEW
 from liftlog.jetstream.advisories import tell_of_stream
-from liftlog.jetstream.answers import JsAnswer, SuccessAnswer
+from liftlog.jetstream.answers import JsAnswer, JsPage, SuccessAnswer
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.configs import (
     JsStreamConfig,
@@ -74,19 +74,13 @@ class StreamPurge(msgspec.Struct, forbid_unknown_fields=True):
     keep: int | None = None
 
 
-class StreamNamesAnswer(JsAnswer):
+class StreamNamesAnswer(JsPage):
     kind: ClassVar[str] = "stream_names"
-    total: int
-    offset: int
-    limit: int
     streams: list[str]
 
 
-class StreamListAnswer(JsAnswer):
+class StreamListAnswer(JsPage):
     kind: ClassVar[str] = "stream_list"
-    total: int
-    offset: int
-    limit: int
     streams: list[StreamInfoAnswer]
 
 
@@ -155,7 +149,7 @@ def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Change what can be changed while a stream is in use."""
     config = _wanted(call)
-    info = await find_stream(room, call.stream)
+    info = await find_stream(room.client, call.stream)
     changes = stream_changes(info.config, born_as(info.config, config))
     if changes.named:
         refuse_overlap(await room.client.streams(), config)
@@ -166,13 +160,13 @@ async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
                 raise
             raise STREAM_INVALID.because(error) from None
         await tell_of_stream(room, call.stream, "modify")
-        info = await find_stream(room, call.stream)
+        info = await find_stream(room.client, call.stream)
     return await describe(room, info)
 
 
 async def delete_stream(room: Room, call: JsCall) -> SuccessAnswer:
     """Delete it, with all that it holds."""
-    await find_stream(room, call.stream)
+    await find_stream(room.client, call.stream)
     try:
         await room.client.delete_stream(call.stream)
     except RequestFailed as error:
@@ -195,7 +189,7 @@ async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
     problem = subject_problem(pattern)
     if problem:
         raise STREAM_GENERAL.because(f"filter {pattern!r} is invalid: {problem}")
-    info = await find_stream(room, call.stream)
+    info = await find_stream(room.client, call.stream)
     if info.config.sealed is True:
         raise SEALED.because()
     if info.config.deny_purge is True:
@@ -217,7 +211,7 @@ async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
 async def stream_info(room: Room, call: JsCall) -> StreamInfoAnswer:
     """What a stream is, and what is in it."""
     request = call.body(InfoRequest) if call.has_object else InfoRequest()
-    info = await find_stream(room, call.stream)
+    info = await find_stream(room.client, call.stream)
     answer = await describe(room, info, request.deleted_details)
     answer.total = answer.offset = answer.limit = 0
     if request.subjects_filter:
@@ -234,7 +228,7 @@ async def stream_info(room: Room, call: JsCall) -> StreamInfoAnswer:
 async def _page(room: Room, call: JsCall) -> tuple[int, list[StreamInfo]]:
     """Where a page begins, and all streams that pages are made of. Raises JsError."""
     request = call.body(PageRequest) if call.has_object else PageRequest()
-    shown = await shown_streams(room)
+    shown = await shown_streams(room.client)
     if request.subject:
         wanted = request.subject
         shown = [info for info in shown if has_subject_of(info.config, [wanted])]

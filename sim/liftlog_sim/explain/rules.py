@@ -59,8 +59,8 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "NoneSkipped": (
         "K6",
-        "Below a consumer's position each message that its filter matches, if it has one, is pending, "
-        "done, or gone.",
+        "Below a consumer's position each message that one of its filters matches, if it has any, and "
+        "that it is to be given (K1), is pending, done, or gone.",
     ),
     "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
     "LimitHolds": ("R22", "of each subject the newest so many messages of a partition stay"),
