@@ -338,7 +338,7 @@ MODELS: dict[str, ModelEntry] = {
                 "epochs": "Epochs",
                 "losses": "Losses",
             },
-            small={"records": 2, "entries": 2, "subjects": 1, "losses": 0},
+            small={"records": 2, "entries": 2, "subjects": 1, "losses": 1},
         ),
         ModelEntry(
             "message-ids",
