@@ -27,6 +27,7 @@ DEFAULT_LEAF_PORT = 7422
 PAUSE_S = 0.5
 """Before another attempt to connect."""
 ANSWER_S = 5.0
+CLOSE_S = 1.0
 LINE_MAX = 1024 * 1024
 UNHEARD_S = 1.0
 UNSENT_MAX = 32 * 1024 * 1024
@@ -139,6 +140,16 @@ def parse_leaf_url(url: str) -> tuple[str, int, LeafLogin]:
     return host, port, login
 
 
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Close it. Over TLS that takes the server's farewell, which is waited for, and not for long."""
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await writer.wait_closed()
+    except BROKEN:
+        writer.transport.abort()
+
+
 class Leaf:
     """One connection that is made again when it is lost. Use `run` in a task."""
 
@@ -185,7 +196,7 @@ class Leaf:
             self.ready.clear()
             self._writer = None
             self._tell()
-            writer.close()
+            await _closed(writer)
 
     async def _greet(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         if not line.startswith(b"INFO "):
