@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.client.consuming import _requests
+from liftlog.client.consuming import settle_requests
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import (
     ACKED,
@@ -750,7 +750,8 @@ def test_a_request_may_not_name_more_than_a_step_can_look_at() -> None:
     request = SettleRequest(partition, number, "ack", [(0, SETTLE_MAX), (SETTLE_MAX, 1)])
     reply = asks(world, partition, request)
     assert "send several" in reply.description and not reply.retryable
-    runs = _requests([*range(0, 5000, 2), *range(5000, 30_000)])
+    offsets = [*range(0, 5000, 2), *range(5000, 30_000)]
+    runs = [each.runs for each in settle_requests(partition, number, "ack", offsets)]
     assert all(len(each) <= RUNS_MAX for each in runs)
     assert all(sum(length for _, length in each) <= SETTLE_MAX for each in runs)
     assert sum(length for each in runs for _, length in each) == 27_500
