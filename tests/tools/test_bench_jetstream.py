@@ -104,7 +104,7 @@ def test_options_that_make_no_sense_are_refused(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", ["1", "3"])
+@pytest.mark.parametrize("replicas", ["1", pytest.param("3", marks=pytest.mark.nightly)])
 def test_all_works_on_real_servers(capsys: pytest.CaptureFixture[str], replicas: str) -> None:
     options = ["--replicas", replicas, "--count", "300", "--rounds", "1", "--json"]
     assert main(["bench", "jetstream", *options]) == 0
