@@ -75,7 +75,7 @@ class FrontLimits:
     def tick(self) -> None:
         """Write what goes, if anything does."""
         data, config = self._data, self._data.config
-        if config is None or not (config.retention_messages or config.retention_ms):
+        if config is None or not config.limits_front:
             return
         front = self._removed.hidden(data.history).next_missing(data.log_start, data.hw)
         if data.leading is not None:
