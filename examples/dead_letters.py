@@ -7,14 +7,14 @@ from liftlog.client import Client, ConsumerConfig
 from liftlog.types import StreamConfig
 
 NATS = os.environ.get("LIFTLOG_NATS", "nats://127.0.0.1:4222")
-CONFIG = ConsumerConfig(ack_wait_ms=500, max_deliver=2, dead_letter="parcels-dead")
+CONFIG = ConsumerConfig(ack_wait_ms=500, max_deliver=2, dead_letter="boxes.dead")
 DAY_MS = 86_400_000
 MESSAGES = 10
 
 
 async def work(client: Client) -> None:
     """What has no address cannot be sent; one that is torn is terminated at once."""
-    consumer = await client.consumer("parcels", "shipping", config=CONFIG)
+    consumer = await client.consumer("boxes", "shipping", config=CONFIG)
     while (await consumer.info()).floor < MESSAGES:
         for delivery in await consumer.fetch(20, wait_ms=500):
             if delivery.record.value == b"torn":
@@ -25,16 +25,16 @@ async def work(client: Client) -> None:
 
 async def main() -> None:
     async with await Client.connect(NATS) as client:
-        await client.create_stream(StreamConfig("parcels", "parcels", replication_factor=1, removal=True))
+        await client.create_stream(StreamConfig("boxes", "boxes.new", replication_factor=1, removal=True))
         # It remembers the ids of letters: so each is there once.
-        letters = StreamConfig("dead", "parcels-dead", replication_factor=1, dedupe_window_ms=DAY_MS)
+        letters = StreamConfig("dead-boxes", "boxes.dead", replication_factor=1, dedupe_window_ms=DAY_MS)
         await client.create_stream(letters)
         for number in range(MESSAGES):
-            value = {3: b"no address", 7: b"torn"}.get(number, b"parcel")
-            result = await client.publish("parcels", value)
+            value = {3: b"no address", 7: b"torn"}.get(number, b"box")
+            result = await client.publish("boxes.new", value)
             assert result.outcome == "ok", result
         await work(client)
-        async with await client.read("dead") as reading:
+        async with await client.read("dead-boxes") as reading:
             async for _, record in reading:
                 lines = [line.split(b": ", 1) for line in record.headers.split(b"\r\n") if b": " in line]
                 headers = dict(lines)
