@@ -147,6 +147,8 @@ def test_a_dead_message_whose_letter_is_nowhere_or_that_was_not_dead_is_found() 
     assert world.truth.known()[number].dead == {0: "limit", 1: "limit"}
     assert world.truth.unburied(number) == [0, 1]
     world.truth.letter(DeadMessage(PARTITION, number, 0, 1))
+    with violated("DeadLettersStored"):
+        world.truth.letter(DeadMessage(PARTITION, number, 1, 2))
     world.wrote(Done(number, "limit", [(0, 1)]))
     assert world.truth.known()[number].pending == {1: 1}
     world.wrote(Done(number, "limit", [(1, 1)]))

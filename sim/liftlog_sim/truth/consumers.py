@@ -302,6 +302,10 @@ class ConsumerTruth:
         if not consumer.deleted and message.offset not in consumer.done:
             text = f"the letter of offset {message.offset} is committed, and not that it is dead"
             raise self._violation("DeadLettersStored", consumer, text)
+        written = epoch_at(self._data.history, message.offset)
+        if message.epoch != written:
+            text = f"the letter of offset {message.offset} has the id of another message: it names epoch"
+            raise self._violation("DeadLettersStored", consumer, f"{text} {message.epoch}, and not {written}")
         consumer.letters.add(message.offset)
 
     def unburied(self, number: int) -> list[int]:
