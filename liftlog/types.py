@@ -431,6 +431,8 @@ class Recovered(msgspec.Struct):
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
+TTL_LEAST_MS, TTL_MOST_MS = 1000, (2**63 - 1) // 1_000_000
+"""R24: for how long a message may say that it is to stay: no more than a duration of Go's can say."""
 ID_BYTES_MAX = 256
 """L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
 PRODUCER_BYTES_MAX = 256
@@ -498,6 +500,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: nothing can be purged, for ever. Unset, and never False, if it can."""
     sealed: bool | UnsetType = UNSET
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
+    allow_ttl: bool | UnsetType = UNSET
+    """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -533,6 +537,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def rolls_up(self) -> bool:
         """R23: whether a message may say that those before it go."""
         return self.allow_rollup is True
+
+    @property
+    def has_ttl(self) -> bool:
+        """R24: whether a message may say for how long it is to stay."""
+        return self.allow_ttl is True
 
     @property
     def log_options(self) -> LogOptions:

@@ -14,6 +14,7 @@ from liftlog.core.replica.entries import encode_removed
 from liftlog.core.replica.forbidding import not_deleted
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.rollups import RollUps
@@ -192,7 +193,7 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_limits", "_purges", "_roll_ups")
+    __slots__ = ("_consumers", "_deletions", "_lifetimes", "_limits", "_purges", "_roll_ups")
 
     def __init__(
         self,
@@ -201,11 +202,11 @@ class JournalLeader(Leader):
         purges: SubjectPurges,
         limits: SubjectLimits,
         consumers: ConsumersLead,
-        roll_ups: RollUps,
+        removing: tuple[RollUps, Lifetimes],
     ) -> None:
         super().__init__(limits.log, leading)
         self._limits = limits
-        self._roll_ups = roll_ups
+        self._roll_ups, self._lifetimes = removing
         self._deletions = deletions
         self._purges = purges
         self._consumers = consumers
@@ -256,6 +257,7 @@ class JournalLeader(Leader):
         self._purges.go_on()
         self._limits.go_on()
         self._roll_ups.go_on()
+        self._lifetimes.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
@@ -264,4 +266,5 @@ class JournalLeader(Leader):
         self._purges.tick()
         self._limits.tick()
         self._roll_ups.go_on()
+        self._lifetimes.tick()
         self._consumers.tick()

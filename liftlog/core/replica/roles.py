@@ -9,6 +9,7 @@ from liftlog.core.replica.consuming import ConsumersLead
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
@@ -45,6 +46,7 @@ class LeaderRoles(NamedTuple):
     restating: Restating | None = None
     limits: SubjectLimits | None = None
     roll_ups: RollUps | None = None
+    lifetimes: Lifetimes | None = None
 
     def delete(
         self,
@@ -93,13 +95,16 @@ class LeaderRoles(NamedTuple):
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""
-        if self.consumers is None or self.roll_ups is None:
+        if self.consumers is None or self.roll_ups is None or self.lifetimes is None:
             return
         if read is None:
             self.roll_ups.go_on()
+            self.lifetimes.go_on()
             self.consumers.work()
-        elif read.request == self.roll_ups.request:
+        elif read.request == self.roll_ups.passage.request:
             self.roll_ups.on_read(read)
+        elif read.request == self.lifetimes.passage.request:
+            self.lifetimes.on_read(read)
         else:
             self.consumers.on_read(read)
 
@@ -160,7 +165,10 @@ def leader_roles(
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges)
     roll_ups.tell(serving.leo_moved)
-    leader = JournalLeader(state, deletions, subject_purges, limits, consumers, roll_ups)
+    lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges)
+    lifetimes.tell(serving.leo_moved)
+    removing = (roll_ups, lifetimes)
+    leader = JournalLeader(state, deletions, subject_purges, limits, consumers, removing)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
@@ -169,4 +177,5 @@ def leader_roles(
         consumers=consumers,
         limits=limits,
         roll_ups=roll_ups,
+        lifetimes=lifetimes,
     )
