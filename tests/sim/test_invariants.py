@@ -540,6 +540,7 @@ def test_every_evaluation_is_counted() -> None:
         "PurgeTakesAll",
         "LimitHolds",
         "RollUpHolds",
+        "TtlHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -55,7 +55,7 @@ class Lifetimes:
 
     __slots__ = (
         *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_leading", "_log", "_look_at", "_moved"),
-        *("_named", "_paused", "_purges", "_removed", "_said", "passage"),
+        *("_named", "_paused", "_purges", "_removed", "_said", "_written", "passage"),
     )
 
     def __init__(
@@ -78,6 +78,8 @@ class Lifetimes:
         """Below it none is said to be left."""
         self._named = 0
         """How many were written since."""
+        self._written = 0
+        """Where the newest entry ends that names some."""
         self._look_at = 0
         """When so much is gone through and written, it is looked how far that could be said."""
         self._paused = 0
@@ -142,14 +144,22 @@ class Lifetimes:
         passage, until = self.passage, self._data.hw
         if passage.request or self._paused > self._ctx.ticks:
             return
-        again = self._again
-        if again is not None and passage.at >= until and (not self._held or self._held[0][0] > again[1]):
+        if passage.at >= until and self._is_to_go_back():
             self._ctx.mark("R24.again")
             passage.at = self._first_kept()
             self._held.clear()
             self._again = None
         if not passage.go_on(until):
             self._pause()
+
+    def _is_to_go_back(self) -> bool:
+        """Whether what was let go may be due next. What was written is to be known to be gone by then: it
+        would be found again, and take the room of what is not over yet.
+        """
+        again, held = self._again, self._held
+        if again is None or (held and held[0][0] <= again[1]):
+            return False
+        return self._removed.folded >= self._written
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read a slice, or could not."""
@@ -159,7 +169,7 @@ class Lifetimes:
 
     def _find(self, record: Record) -> None:
         lifetime = stored_lifetime(record.headers)
-        if not lifetime:
+        if not lifetime or record.offset in self._removed.hidden(self._data.history):
             return
         stamp = record.timestamp_ms
         if self._ctx.mutants.ttl_of_whole_seconds:
@@ -207,6 +217,7 @@ class Lifetimes:
         runs = [OffsetRange(start, end) for start, end in over.runs(0, NUMBER_MAX)]
         if self._purges.write(runs, data.history):
             ctx.mark("R24.over")
+            self._written = self._log.leo
             self._tell()
 
     def _say(self, through: int, least: int) -> None:

@@ -48,8 +48,10 @@ class Passage:
         start where it is about other records. The guard R23.other-records, or R24's.
         """
         data = self._data
-        there = through <= data.hw and data.history.epoch_before(through) == epoch
-        self.at = max(through, data.log_start) if self._ctx.decides((guard, there)) else data.log_start
+        self.at = data.log_start
+        if through > self.at:
+            there = through <= data.hw and data.history.epoch_before(through) == epoch
+            self.at = through if self._ctx.decides((guard, there)) else self.at
         return self.at
 
     def go_on(self, until: int) -> bool:

@@ -24,6 +24,7 @@ def removals(draws: Draws) -> Knobs:
             subject=f"s{number}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
+            allow_ttl=draws.part("times").choice((True, True, msgspec.UNSET)),
         )
         for number in range(draws.choice((1, 1, 2)))
     )
