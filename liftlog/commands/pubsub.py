@@ -107,19 +107,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="ID",
         help="of the only message: store it once, however often it is sent, while the stream remembers ids",
     )
-    publish.add_argument(
-        "--rollup",
-        choices=ROLLUPS,
-        help="of the only message: delete older ones, of its subject (sub) or of the partition (all), of a "
-        "stream with --allow-rollup",
-    )
-    publish.add_argument(
-        "--ttl",
-        type=duration_ms,
-        metavar="TIME",
-        help="of the only message: delete it when it is so old, such as 90s, 0: never, of a stream with "
-        "--allow-ttl",
-    )
+    _add_removing(publish)
     publish.add_argument(
         "--producer",
         metavar="NAME",
@@ -155,6 +143,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
     add_client_options(read)
     read.set_defaults(run=lambda args: run(_subscribe(args)))
+
+
+def _add_removing(publish: argparse.ArgumentParser) -> None:
+    """Which messages are deleted for this one, and when it is itself (R23, R24)."""
+    publish.add_argument(
+        "--rollup",
+        choices=ROLLUPS,
+        help="of the only message: delete older ones, of its subject (sub) or of the partition (all), of a "
+        "stream with --allow-rollup",
+    )
+    publish.add_argument(
+        "--ttl",
+        type=duration_ms,
+        metavar="TIME",
+        help="of the only message: delete it when it is so old, such as 90s, 0: never, of a stream with "
+        "--allow-ttl",
+    )
 
 
 # -- pub ---------------------------------------------------------------------------------------------------

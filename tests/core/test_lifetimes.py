@@ -286,10 +286,10 @@ def test_R24_a_clock_that_has_jumped_is_not_believed(guard: bool) -> None:
     assert (entries(world, partition) > 0) == (not guard)
     if not guard:
         return
+    assert marks(world, partition)["R24.clock"] == 1
     ahead = 0
     world.run(1.0)  # The clock is right again.
     assert shows(world, partition, 0, 1) and marks(world, partition)["R24.jumped"] == 1
-    assert marks(world, partition)["R24.clock"] >= 1
     world.run(9.0)
     assert shows(world, partition, 1)
 

@@ -130,12 +130,11 @@ class Lifetimes:
         """Where the leader before this one has come to, as far as that is said."""
         said, passage = self._removed.outlived, self.passage
         if self._ctx.mutants.ttl_not_inherited:
-            passage.at = self._data.hw
-            return passage.at
+            return passage.begin(self._data.hw)
         if said is None:
-            passage.at = self._data.log_start
-            return passage.at
-        return passage.begin(said.epoch, said.through, "R24.other-records")
+            return passage.begin(0)
+        ours = passage.has_come_to(said.epoch, said.through)
+        return passage.begin(said.through if self._ctx.decides(("R24.other-records", ours)) else 0)
 
     # -- finding ---------------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class Lifetimes:
             return
         if passage.at >= until and self._is_to_go_back():
             self._ctx.mark("R24.again")
-            passage.at = self._first_kept()
+            passage.begin(self._first_kept())
             self._held.clear()
             self._again = None
         if not passage.go_on(until):

@@ -43,16 +43,17 @@ class Passage:
         self.request = 0
         """The read of storage that is under way; 0 = none."""
 
-    def begin(self, epoch: int, through: int, guard: str) -> int:
-        """Where an entry says that the leader before this one has come to, by its two numbers; at the log's
-        start where it is about other records. The guard R23.other-records, or R24's.
-        """
-        data = self._data
-        self.at = data.log_start
-        if through > self.at:
-            there = through <= data.hw and data.history.epoch_before(through) == epoch
-            self.at = through if self._ctx.decides((guard, there)) else self.at
+    def begin(self, at: int) -> int:
+        """Go through what lies from there on, or from the log's start: where that is."""
+        self.at = max(at, self._data.log_start)
         return self.at
+
+    def has_come_to(self, epoch: int, through: int) -> bool:
+        """Whether an entry with these numbers is about the records that are here."""
+        data = self._data
+        if through <= data.log_start:
+            return True  # There are none below.
+        return through <= data.hw and data.history.epoch_before(through) == epoch
 
     def go_on(self, until: int) -> bool:
         """Go through what lies below `until`, or have storage read it. False: it cannot be unpacked."""

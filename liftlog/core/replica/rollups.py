@@ -107,12 +107,11 @@ class RollUps:
         """Where the leader before this one has come to, as far as that is said."""
         said, passage = self._removed.rolled_up, self.passage
         if self._ctx.mutants.roll_ups_not_inherited:
-            passage.at = self._data.hw
-            return passage.at
+            return passage.begin(self._data.hw)
         if said is None:
-            passage.at = self._data.log_start
-            return passage.at
-        return passage.begin(said.epoch, said.through, "R23.other-records")
+            return passage.begin(0)
+        ours = passage.has_come_to(said.epoch, said.through)
+        return passage.begin(said.through if self._ctx.decides(("R23.other-records", ours)) else 0)
 
     @property
     def _until(self) -> int:
