@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from liftlog.filespan import FileSpan
 from liftlog.format import CorruptBatch, frame_bytes, parse_batch
 from liftlog.messages import ReadReply, SpannedRead
-from liftlog.types import NO_OFFSET, Batch, FileSpan
+from liftlog.types import NO_OFFSET, Batch
 
 
 def frames(data: bytes) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from struct import Struct as Layout
 
 import msgspec
 
+from liftlog.filespan import FileSpan
 from liftlog.messages import (
     AlterConsumerRequest,
     AlterStreamRequest,
@@ -39,7 +40,7 @@ from liftlog.messages import (
     VisibleReadRequest,
     intake,
 )
-from liftlog.types import FileSpan, Handle
+from liftlog.types import Handle
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 """Far above what any bound in the configuration lets grow; larger means that the peer speaks something

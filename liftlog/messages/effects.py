@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from liftlog.filespan import FileSpan
 from liftlog.messages.clients import ClientReply, ReadReply
 from liftlog.messages.peers import PeerMessage
 from liftlog.offsets import OffsetSet
@@ -17,7 +18,6 @@ from liftlog.types import (
     ClientRef,
     CompactionPolicy,
     EpochStart,
-    FileSpan,
     HardState,
     Identity,
     LogOptions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.filespan import FileSpan
 from liftlog.messages.clients import ClientMessage
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
@@ -11,7 +12,6 @@ from liftlog.types import (
     Batch,
     ClientRef,
     ClusterEpoch,
-    FileSpan,
     LogSummary,
     Message,
     OffsetRange,

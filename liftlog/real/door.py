@@ -18,6 +18,7 @@ from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, S
 from liftlog.api.spans import release
 from liftlog.api.tags import FrameOpener
 from liftlog.config import NetworkLimits
+from liftlog.filespan import FileSpan
 from liftlog.messages import (
     ERR_INVALID,
     ERR_OVERLOAD,
@@ -31,7 +32,7 @@ from liftlog.messages import (
 from liftlog.real.budget import Budget
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
-from liftlog.types import ClientRef, FileSpan
+from liftlog.types import ClientRef
 
 log = logging.getLogger("liftlog.network")
 

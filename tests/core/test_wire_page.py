@@ -22,6 +22,7 @@ from liftlog.client import client as client_module
 from liftlog.client import reader as reader_module
 from liftlog.codec import CODECS
 from liftlog.config import NetworkLimits
+from liftlog.filespan import FileSpan
 from liftlog.format import decode_records, encode_records
 from liftlog.messages import (
     AckPublishes,
@@ -46,7 +47,7 @@ from liftlog.messages import (
 from liftlog.options.headers import NOT_HONOURED
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import door, nats_wire
-from liftlog.types import Batch, FileSpan, PartitionId, Record, StreamConfig
+from liftlog.types import Batch, PartitionId, Record, StreamConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "wire.md").read_text()

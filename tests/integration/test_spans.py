@@ -14,6 +14,7 @@ from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.spans import frames
 from liftlog.config import NetworkLimits
+from liftlog.filespan import FileSpan
 from liftlog.format import CorruptBatch, decode_records, encode_values, parse_batch
 from liftlog.messages import (
     ClientGone,
@@ -26,7 +27,7 @@ from liftlog.messages import (
 )
 from liftlog.real.disk import RealDisk
 from liftlog.real.sendqueue import SPAN_COST_BYTES
-from liftlog.types import ClientRef, FileSpan, PartitionId
+from liftlog.types import ClientRef, PartitionId
 from tests.integration.wires import Known, TcpPorts, addresses, call
 
 pytestmark = [pytest.mark.real, pytest.mark.trio]

@@ -136,6 +136,11 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_rollup takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
+    if config.has_ttl and not config.has_journal:
+        return (
+            "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal), which cannot be altered later"
+        )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
             f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "

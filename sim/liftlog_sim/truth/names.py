@@ -77,6 +77,7 @@
     LimitHolds           once all is healed, no subject and no partition has more messages than its stream
                          keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
+    TtlHolds             nothing is left over its time, where an entry says so, and at the end (R24)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -118,6 +119,7 @@ STEP_INVARIANTS = (
     "PurgeTakesAll",
     "LimitHolds",
     "RollUpHolds",
+    "TtlHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -175,7 +177,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "TtlHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
