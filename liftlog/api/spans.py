@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from liftlog.filespan import FileSpan
 from liftlog.format import CorruptBatch, frame_bytes, parse_batch
 from liftlog.messages import ReadReply, SpannedRead
+from liftlog.messages.filespan import FileSpan
 from liftlog.types import NO_OFFSET, Batch
 
 

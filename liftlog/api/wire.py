@@ -17,7 +17,6 @@ from struct import Struct as Layout
 
 import msgspec
 
-from liftlog.filespan import FileSpan
 from liftlog.messages import (
     AlterConsumerRequest,
     AlterStreamRequest,
@@ -40,6 +39,7 @@ from liftlog.messages import (
     VisibleReadRequest,
     intake,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.types import Handle
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from liftlog.filespan import FileSpan
 from liftlog.messages.clients import ClientReply, ReadReply
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.offsets import OffsetSet
 from liftlog.types import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.filespan import FileSpan
 from liftlog.messages.clients import ClientMessage
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     FIRST_CLUSTER,

@@ -18,7 +18,6 @@ from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, S
 from liftlog.api.spans import release
 from liftlog.api.tags import FrameOpener
 from liftlog.config import NetworkLimits
-from liftlog.filespan import FileSpan
 from liftlog.messages import (
     ERR_INVALID,
     ERR_OVERLOAD,
@@ -29,6 +28,7 @@ from liftlog.messages import (
     PullRequest,
     SpannedRead,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.real.budget import Budget
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes

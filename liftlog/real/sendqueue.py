@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import trio
 
-from liftlog.filespan import FileSpan
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
 

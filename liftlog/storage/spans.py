@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from liftlog.filespan import FileSpan
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import Disk
 from liftlog.storage.log import Log
 from liftlog.storage.segment import Segment

@@ -18,7 +18,6 @@ from liftlog.api.plain import from_plain, to_plain
 from liftlog.api.spans import frames, materialize
 from liftlog.client.bodies import decode_answer
 from liftlog.client.errors import RequestFailed
-from liftlog.filespan import FileSpan
 from liftlog.format import encode_values
 from liftlog.messages import (
     ClientRequest,
@@ -36,6 +35,7 @@ from liftlog.messages import (
     StreamInfoReply,
     StreamInfoRequest,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.types import ClientRef, PartitionId, StreamConfig
 
 STATUS = ClusterStatusReply(

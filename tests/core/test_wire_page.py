@@ -22,7 +22,6 @@ from liftlog.client import client as client_module
 from liftlog.client import reader as reader_module
 from liftlog.codec import CODECS
 from liftlog.config import NetworkLimits
-from liftlog.filespan import FileSpan
 from liftlog.format import decode_records, encode_records
 from liftlog.messages import (
     AckPublishes,
@@ -44,6 +43,7 @@ from liftlog.messages import (
     StreamInfoRequest,
     clients,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.options.headers import NOT_HONOURED
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import door, nats_wire

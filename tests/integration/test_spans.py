@@ -14,7 +14,6 @@ from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.spans import frames
 from liftlog.config import NetworkLimits
-from liftlog.filespan import FileSpan
 from liftlog.format import CorruptBatch, decode_records, encode_values, parse_batch
 from liftlog.messages import (
     ClientGone,
@@ -25,6 +24,7 @@ from liftlog.messages import (
     ReadRequest,
     SpannedRead,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.real.disk import RealDisk
 from liftlog.real.sendqueue import SPAN_COST_BYTES
 from liftlog.types import ClientRef, PartitionId

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liftlog.api.spans import frames
-from liftlog.filespan import FileSpan
 from liftlog.format import encode_values, parse_batch
 from liftlog.messages import AppendLog, Durable, LogRead, OpenLog, ReadLog
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.storage.creation import create_log
 from liftlog.storage.engine import StorageEngine
