@@ -34,7 +34,7 @@ class Removed:
 
     __slots__ = (
         *("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid"),
-        *("_whole", "consumers", "folded", "problem", "request", "rolled_up"),
+        *("_whole", "consumers", "folded", "others", "problem", "request", "rolled_up"),
     )
 
     def __init__(self, log: LogState, data: LogState) -> None:
@@ -57,6 +57,8 @@ class Removed:
         self.rolled_up: RolledUp | None = None
         """What the newest entry says that says how far roll-ups were acted on (R23)."""
         self.folded = 0
+        self.others = 0
+        """So many entries were heeded that name messages with which no consumer was done (R26)."""
         self.request = 0
         """The read of storage that is under way; 0 = none."""
         self.problem = ""
@@ -230,6 +232,7 @@ class Removed:
         elif isinstance(said, RolledUp):
             self.rolled_up = said
         else:
+            self.others += not said.done_with
             gone = self._epochs.setdefault(said.epoch, OffsetSet())
             for start, stop in said.runs:
                 gone.add(start, stop)
