@@ -540,6 +540,7 @@ def test_every_evaluation_is_counted() -> None:
         "PurgeTakesAll",
         "LimitHolds",
         "RollUpHolds",
+        "WorkQueueHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -87,6 +87,8 @@ class MetadataTruth:
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
         self.subject_limits: dict[int, int] = {}
         """R22: by stream, the least number of messages of a subject that it was ever to keep."""
+        self.queues: set[int] = set()
+        """R26: streams that are work queues."""
 
     @property
     def committed(self) -> int:
@@ -143,6 +145,8 @@ class MetadataTruth:
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
+            if stream.config.is_queue:
+                self.queues.add(stream.id)
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
         for partition in changed:

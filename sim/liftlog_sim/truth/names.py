@@ -75,6 +75,7 @@
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
+    WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -116,6 +117,7 @@ STEP_INVARIANTS = (
     "PurgeTakesAll",
     "LimitHolds",
     "RollUpHolds",
+    "WorkQueueHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -172,7 +174,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     "OnlyItsSubjects",

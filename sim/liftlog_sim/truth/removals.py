@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
@@ -22,6 +22,7 @@ from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, was_rolled_up
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.queues import DoneWith, front_of
 
 
 def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ...]:
@@ -33,12 +34,12 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
     `starts`: where that copy begins now which begins last. `limits`: by stream, how many messages of a
-    subject it was to keep, when these were least (R22).
+    subject it was to keep, when these were least (R22). `queues`: streams that are work queues (R26).
     """
 
     __slots__ = (
-        *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
-        *("asked", "data", "journal", "restated", "told"),
+        *("_furthest", "_judged", "_limits", "_named", "_queues", "_starts", "_taken"),
+        *("asked", "data", "done_with", "journal", "restated", "told"),
     )
 
     def __init__(
@@ -47,6 +48,7 @@ class DeletionTruth:
         journal: PartitionTruth,
         limits: Mapping[int, int] | None = None,
         starts: Callable[[], int] = lambda: 0,
+        queues: Collection[int] = (),
     ) -> None:
         self.data = data
         self.journal = journal
@@ -54,6 +56,8 @@ class DeletionTruth:
         self._furthest = 0
         """Where any copy was ever seen to begin."""
         self._limits = {} if limits is None else limits
+        self._queues = queues
+        self.done_with = DoneWith(data)
         self.asked = AskedDeletions()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
@@ -73,7 +77,10 @@ class DeletionTruth:
             record = committed[offset]
             self._taken = offset + 1
             data = record.value or b"" if record is not None else b""
-            if record is None or is_consumers(data):
+            if record is None:
+                continue
+            if is_consumers(data):
+                self.done_with.take(data, offset + 1)
                 continue
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
@@ -97,6 +104,8 @@ class DeletionTruth:
                 continue
             self.journal.checks["NothingElseGone"] += 1
             problem = self.asked.unasked(named[0], self.data, self._named)
+            if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
+                problem = ""
             if problem and was_rolled_up(self.data, named[0]):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
@@ -116,6 +125,27 @@ class DeletionTruth:
             left = self._left_before(self._furthest, said.through)
             if left:
                 raise Violation("RollUpHolds", f"{left}, though the entry below journal offset {end} says no")
+
+    @property
+    def is_queue(self) -> bool:
+        """R26: whether this is a work queue's."""
+        return self.data.id.stream in self._queues
+
+    def acked(self, journal: int, start: int) -> None:
+        """A client was told of an ack by the journal below this offset; copies begin at `start` or below.
+        WorkQueueHolds.
+        """
+        if self.is_queue:
+            self.done_with.holds(self.named(), journal, start)
+
+    def done_and_left(self, start: int) -> str:
+        """R26: what is left from `start` on with which a consumer is done; empty if nothing is."""
+        left = self.done_with.left(self.named(), self.journal.hw, start)
+        return f"partition {self.data.id}: offset {left[0]} is left, which is done with" if left else ""
+
+    def front(self) -> int:
+        """R26: the first message that is left."""
+        return front_of(0, self.data.hw, (offset for offset, _ in self.named()))
 
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
         """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""
