@@ -500,7 +500,9 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
 }
 # fmt: on
 
-ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in (_ORIGINS | OF_JOURNALS | OF_GUARDS).items()}
+ORIGINS: dict[str, Origin] = {
+    name: Origin(*told) for name, told in (_ORIGINS | OF_JOURNALS | OF_GUARDS).items()
+}
 
 WAITING: tuple[Unplanted, ...] = (
     Unplanted(
