@@ -468,6 +468,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N10: on what else the only partition listens, beside `subject`. Unset, and never empty: on nothing."""
     allow_rollup: bool | UnsetType = UNSET
     """R23: a message may say that those before it go. Unset, and never False, if it may not."""
+    work_queue: bool | UnsetType = UNSET
+    """R26: what its consumers are done with goes. Unset, and never False, if it stays."""
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
     deny_delete: bool | UnsetType = UNSET
@@ -531,6 +533,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def has_ttl(self) -> bool:
         """R24: whether a message may say for how long it is to stay."""
         return self.allow_ttl is True
+
+    @property
+    def is_queue(self) -> bool:
+        """R26: whether what its consumers are done with goes."""
+        return self.work_queue is True
 
     @property
     def log_options(self) -> LogOptions:

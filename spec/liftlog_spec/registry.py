@@ -373,6 +373,19 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 2, "entries": 2, "subjects": 1, "losses": 1},
         ),
         ModelEntry(
+            "work-queue",
+            "liftlog_spec.models.work_queue",
+            "WorkQueueMessages",
+            "what a consumer is done with goes by the entry that says so, beside new leaders and consumers",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "consumers": "Consumers",
+                "epochs": "Epochs",
+            },
+            small={"records": 1, "entries": 3, "epochs": 2},
+        ),
+        ModelEntry(
             "message-ids",
             "liftlog_spec.models.message_ids",
             "MessageIds",
