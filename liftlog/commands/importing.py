@@ -158,9 +158,8 @@ async def _import(args: argparse.Namespace) -> int:
 async def _carry_out(args: argparse.Namespace, move: Move, copying: StreamCopying) -> int:
     """Follow, or move. A signal ends either where it is."""
     stop = asyncio.Event()
-    working = asyncio.ensure_future(
-        move.follow(copying, stop) if args.follow else move.cut_over(copying, stop)
-    )
+    work = move.follow(copying, stop) if args.follow else move.cut_over(copying, stop)
+    working: asyncio.Task[int | Moved] = asyncio.ensure_future(work)
     asked = 0
 
     def end() -> None:

@@ -166,7 +166,7 @@ class StreamCopying:
                     position = await self._send(sender, chunk, position, places.offset(told) + 1)
                     self.stored_to = max(self.stored_to, sender.stored_to)
                     await self._say_how_far(position)
-                    if near is not None and reading.drained:
+                    if near is not None and reading.level:
                         await sender.drain()
                         self.stored_to = sender.stored_to
                         await self._drop_fillers()
@@ -205,8 +205,8 @@ class StreamCopying:
         some = [message for message in messages if message.offset < until]
         for packet in packets(self.plan, some, position, until):
             if packet.fills:
-                self._fillers += packet.count
-                self._fillers_here += packet.count
+                self._fillers += packet.span
+                self._fillers_here += packet.span
                 if self._fillers > self._bounds.fillers:
                     raise too_many(self._fillers, self._bounds.fillers)
             await sender.send(packet)

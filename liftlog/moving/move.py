@@ -7,6 +7,7 @@ is ready after one alteration, made when both are alike and the origin has stood
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import NamedTuple
 
 import nats.errors
@@ -161,7 +162,7 @@ class Move:
         found = await copying.insist(self._origin.consumers)
         consumers = plan_consumers(found, plan, self._wishes)
         for one in consumers.made:
-            await copying.insist(lambda one=one: make_consumer(self._client, self._target.stream, one))
+            await copying.insist(functools.partial(make_consumer, self._client, self._target.stream, one))
         self._refuse_if_more(await copying.insist(copying.look), last)
         messages = await copying.insist(self._target.messages)
         await copying.insist(lambda: self._target.finish(plan))

@@ -41,13 +41,13 @@ class Outgoing(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """One message for NATS, with `count` messages from `offset` on. Of one that travels alone `block` is its
+    """One message for NATS, with `span` messages from `offset` on. Of one that travels alone `block` is its
     header block; None: `body` is a parcel, on whatever subject it comes. `fills`: its messages only keep the
     place of others.
     """
 
     offset: int
-    count: int
+    span: int
     body: bytes
     subject: str = ""
     block: bytes | None = None

@@ -84,8 +84,10 @@ class OriginReading:
         self._due = 1
         """The next delivery's number."""
         self._pulls = 0
-        self.drained = True
+        self._drained = True
         """The last answer had all that was there."""
+        self.level = False
+        """All that the stream had when it was asked last has been told."""
 
     async def __aenter__(self) -> OriginReading:
         connection = self._origin.nats
@@ -138,12 +140,19 @@ class OriginReading:
                 await self._origin.nats.publish(f"{place.prefix}.CONSUMER.DELETE.{place.stream}.{name}")
 
     async def next(self, wait_ms: int = 0) -> OriginChunk:
-        """What is there, or comes within `wait_ms`. Raises OriginAway, OriginSays, LiftlogError."""
+        """What is there, or, where that is nothing, comes within `wait_ms`. Raises OriginAway, OriginSays,
+        LiftlogError.
+        """
         try:
-            last = (await self._origin.stream()).state.last_seq if self.drained else 0
+            self.level = False
+            last = (await self._origin.stream()).state.last_seq if self._drained else 0
             if not self._consumer:
                 await self._begin()
-            return await self._pull(wait_ms if self.drained else 0, last)
+            waits = self._drained and self._next > last
+            chunk = await self._pull(wait_ms if waits else 0, last)
+            self._next = max(self._next, chunk.told + 1)
+            self.level = self._drained and 0 < last < self._next
+            return chunk
         except OriginAway:
             await self._leave_consumer()
             raise
@@ -168,8 +177,8 @@ class OriginReading:
             raise OriginAway(f"the origin's NATS takes no request: {error}") from None
         messages: list[OriginMessage] = []
         until = asyncio.get_running_loop().time() + wait_ms / 1000 + ASK_S
-        self.drained = False
-        while len(messages) < BATCH and not self.drained:
+        self._drained = False
+        while len(messages) < BATCH and not self._drained:
             came = await self._one(until)
             place_of = parse_ack_subject(came.reply.decode("utf-8", "replace")) if came.reply else None
             if place_of is None:
@@ -180,11 +189,11 @@ class OriginReading:
                     await self._leave_consumer()
                     break
                 messages.append(self._message(came, place_of))
-                self.drained = place_of.pending == 0
+                self._drained = place_of.pending == 0
         if messages:
             return OriginChunk(messages, messages[-1].seq)
         below = self._next - 1
-        gone = self.drained and not wait_ms and below < last and await self._nothing_up_to(last)
+        gone = self._drained and not wait_ms and below < last and await self._nothing_up_to(last)
         return OriginChunk([], last if gone else below)
 
     async def _nothing_up_to(self, last: int) -> bool:
@@ -222,7 +231,7 @@ class OriginReading:
         if code == HEARTBEAT:
             return False
         if code == NOTHING_THERE or text.strip() == TIME_IS_UP:
-            self.drained = True
+            self._drained = True
         elif text.strip() not in NO_MORE_NOW:
             await self._leave_consumer()
         return True

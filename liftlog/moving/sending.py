@@ -150,7 +150,7 @@ class PacketSender:
                 del self._waiting[offset]
                 self._bytes -= len(packet.body) + len(packet.block or b"")
                 # Answers come in order: nothing is stored where what is before it is not.
-                self.stored_to = max(self.stored_to, offset + packet.count)
+                self.stored_to = max(self.stored_to, offset + packet.span)
         self._moved.set()
 
     def _of_parcel(self, packet: Packet, message: Msg) -> Trouble | None:

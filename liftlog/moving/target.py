@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed
@@ -86,7 +86,7 @@ class MoveTarget:
         """The offset that comes next."""
         return await self.client.reader(self.stream, 0).offset(NEW)
 
-    async def records(self, offset: int, until: int) -> AsyncIterator[Record]:
+    async def records(self, offset: int, until: int) -> AsyncGenerator[Record, None]:
         """What is there of these offsets, in order."""
         reader = self.client.reader(self.stream, 0)
         offset = max(offset, await reader.offset(EARLIEST))
