@@ -24,7 +24,7 @@ from nats.js.api import RawStreamMsg
 from liftlog.client import Client
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.real.nats_server import NatsServer
-from tests.integration.cluster import Harness, child_environment, liftlog, until, with_cluster
+from tests.integration.cluster import ROOT, Harness, child_environment, liftlog, until, with_cluster
 from tests.integration.nats_keys import configured_server
 
 pytestmark = pytest.mark.real
@@ -589,3 +589,49 @@ def test_a_mirror_outlives_a_restart_of_its_origin(two: Two, tmp_path: Path) -> 
         away.run(lambda origin, here: alike(origin, here, "BACK", 40, 508, 498, 500, 501, 700))
     finally:
         server.stop()
+
+
+def test_an_id_that_the_origin_has_twice_is_copied_twice(two: Two) -> None:
+    async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
+        await origin.add_stream(name="TWICE", subjects=["twice.>"], duplicate_window=0.1)
+        headers = {"Nats-Msg-Id": "same"}
+        await origin.publish("twice.a", b"1", headers=headers)
+        await origin.publish("twice.b", b"between")
+
+        async def another() -> bool:
+            return not (await origin.publish("twice.a", b"2", headers=headers)).duplicate
+
+        await until(another, "the end of the window")
+
+    two.run(fill)
+    two.moved("TWICE")
+    two.run(lambda origin, here: alike(origin, here, "TWICE", 1, 2, 3))
+
+
+def test_the_commands_of_the_page(two: Two) -> None:
+    """In the order in which they stand in docs/moving.md."""
+
+    async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
+        for name in ("ORDERS", "INVOICES"):
+            await filled(origin, name, 300)
+        await origin.add_stream(name="EVENTS", subjects=["events"], storage="memory")
+        await origin.publish("events", b"1")
+        await (await origin.create_key_value(bucket="settings")).put("a", b"1")
+        await (await origin.create_object_store("files")).put("a", b"1")
+
+    two.run(fill)
+    lines = (ROOT / "docs" / "moving.md").read_text().splitlines()
+    commands = [line.split()[3:] for line in lines if line.startswith("    liftlog import jetstream ")]
+    assert len(commands) == 7
+    for stream, *words in commands:
+        where = words.index("nats://old:4222")
+        rest = [*words[: where - 1], *words[where + 1 :]]
+        if "--follow" in rest:
+            with importing(two, stream, *rest) as process:
+                told(process, "caught-up")
+                process.send_signal(signal.SIGINT)
+                assert process.wait(30) == 0
+            continue
+        code, out, error = two.say(stream, *rest)
+        assert code == 0, error
+        assert "is ready" in out or "--dry-run" in rest
