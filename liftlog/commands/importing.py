@@ -147,7 +147,8 @@ async def _import(args: argparse.Namespace) -> int:
             _show_outlook(args, outlook)
             if args.dry_run:
                 return 0
-            return await _carry_out(args, move, await move.begin(outlook))
+            stop = asyncio.Event()
+            return await _carry_out(args, move, await move.begin(outlook, stop), stop)
         except Differs as error:
             note(f"liftlog: {error}")
             return EXIT_DIFFERS
@@ -155,10 +156,11 @@ async def _import(args: argparse.Namespace) -> int:
             raise LiftlogError(str(error)) from None
 
 
-async def _carry_out(args: argparse.Namespace, move: Move, copying: StreamCopying) -> int:
+async def _carry_out(
+    args: argparse.Namespace, move: Move, copying: StreamCopying, stop: asyncio.Event
+) -> int:
     """Follow, or move. A signal ends either where it is."""
-    stop = asyncio.Event()
-    work = move.follow(copying, stop) if args.follow else move.cut_over(copying, stop)
+    work = move.follow(copying) if args.follow else move.cut_over(copying)
     working: asyncio.Task[int | Moved] = asyncio.ensure_future(work)
     asked = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 from liftlog.moving.origin import JetStreamOrigin
@@ -68,10 +69,15 @@ def _shown(part: bytes) -> str:
 
 
 async def compare(
-    origin: JetStreamOrigin, target: MoveTarget, plan: MovePlan, wishes: MoveWishes, offsets: range
+    origin: JetStreamOrigin,
+    target: MoveTarget,
+    plan: MovePlan,
+    wishes: MoveWishes,
+    offsets: range,
+    came_to: Callable[[int], None],
 ) -> CopyComparison:
-    """Compare what is at these offsets of the target, which must be stored, with the origin. Ends at the
-    first difference. Raises OriginAway, LiftlogError.
+    """Compare what is at these offsets of the target, which must be stored, with the origin; `came_to` hears
+    up to which sequence that is done. Ends at the first difference. Raises OriginAway, LiftlogError.
     """
     sides = _Sides(plan)
     records = target.records(offsets.start, offsets.stop)
@@ -82,6 +88,7 @@ async def compare(
         while told < last and not sides.difference:
             chunk = await reading.next()
             told = max(told, chunk.told)
+            came_to(min(told, last))
             for message in chunk.messages:
                 if message.seq > last:
                     break

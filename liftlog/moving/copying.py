@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.moving.comparing import compare
+from liftlog.moving.comparing import CopyComparison, compare
 from liftlog.moving.origin import JetStreamOrigin, OriginAway, OriginStream
 from liftlog.moving.outgoing import outgoing, packets
 from liftlog.moving.plan import MovePlan, MoveWishes, plan_move
@@ -61,6 +61,7 @@ class StreamCopying:
         wishes: MoveWishes,
         bounds: MoveBounds,
         tell: Tells,
+        stop: asyncio.Event,
     ) -> None:
         self._origin = origin
         self._target = target
@@ -68,6 +69,7 @@ class StreamCopying:
         self._wishes = wishes
         self._bounds = bounds
         self._tell = tell
+        self._stop = stop
         self.stored_to = 0
         """Up to this offset the target has what the origin had: acks say so, or it was compared."""
         self._began = False
@@ -91,7 +93,6 @@ class StreamCopying:
         loop = asyncio.get_running_loop()
         self._progress_s = loop.time()
         while True:
-            reached = self.stored_to
             try:
                 done = await work()
                 self._trouble = ""
@@ -101,9 +102,8 @@ class StreamCopying:
                     raise
                 if isinstance(error, Trouble) and error.sure and not await self._altered():
                     raise
-                if self.stored_to > reached:
-                    self._progress_s = loop.time()
-                if loop.time() - self._progress_s > self._bounds.patience_s:
+                waited_s = loop.time() - self._progress_s
+                if self._stop.is_set() or waited_s > self._bounds.patience_s:
                     raise LiftlogError(f"{error}; start it again, and it goes on where it is") from None
                 if str(error) != self._trouble:
                     self._trouble = str(error)
@@ -137,21 +137,35 @@ class StreamCopying:
         self.plan = plan_move(await self.look(), self._wishes, provenance)
         await self._target.alter(self.plan.staged)
 
+    def progressed(self) -> None:
+        """Both answer, and nothing waits."""
+        self._progress_s = asyncio.get_running_loop().time()
+
+    async def compare(self, offsets: range) -> CopyComparison:
+        """Compare what is at these offsets. Raises OriginAway, LiftlogError."""
+
+        def came_to(seq: int) -> None:
+            self.progressed()
+            if self._progress_s - self._told_s >= PROGRESS_S:
+                self._told_s = self._progress_s
+                end = self.plan.provenance.seq(offsets.stop) - 1
+                self._tell("comparing", f"comparing: sequence {seq} of {end}", sequence=seq, last=end)
+
+        return await compare(self._origin, self._target, self.plan, self._wishes, offsets, came_to)
+
     # -- copying -------------------------------------------------------------------------------------------
 
-    async def copy(self, last: int, stop: asyncio.Event) -> None:
-        """Copy up to this sequence, or until `stop`. Raises LiftlogError."""
-        await self.insist(lambda: self._round(last, stop, None))
+    async def copy(self, last: int) -> None:
+        """Copy up to this sequence, unless it is stopped. Raises LiftlogError."""
+        await self.insist(lambda: self._round(last, None))
 
-    async def mirror(self, stop: asyncio.Event, near: Callable[[], Awaitable[None]]) -> None:
-        """Copy what there is and what comes, until `stop`; each time that all is copied, `near` is called.
-        Raises LiftlogError.
+    async def mirror(self, near: Callable[[], Awaitable[None]]) -> None:
+        """Copy what there is and what comes, until it is stopped; each time that all is copied, `near` is
+        called. Raises LiftlogError.
         """
-        await self.insist(lambda: self._round(None, stop, near))
+        await self.insist(lambda: self._round(None, near))
 
-    async def _round(
-        self, last: int | None, stop: asyncio.Event, near: Callable[[], Awaitable[None]] | None
-    ) -> None:
+    async def _round(self, last: int | None, near: Callable[[], Awaitable[None]] | None) -> None:
         await self._altered()
         position = await self._begin()
         places = self.plan.provenance
@@ -160,10 +174,12 @@ class StreamCopying:
             OriginReading(self._origin, places.seq(position)) as reading,
         ):
             try:
-                while not stop.is_set() and (last is None or places.seq(position) <= last):
+                while not self._stop.is_set() and (last is None or places.seq(position) <= last):
                     chunk = await reading.next(IDLE_MS if last is None else 0)
                     told = chunk.told if last is None else min(chunk.told, last)
                     position = await self._send(sender, chunk, position, places.offset(told) + 1)
+                    if sender.stored_to > self.stored_to or sender.stored_to == position:
+                        self.progressed()
                     self.stored_to = max(self.stored_to, sender.stored_to)
                     await self._say_how_far(position)
                     if near is not None and reading.level:
@@ -187,8 +203,11 @@ class StreamCopying:
                 f"{found.state.last_seq}: something else was published to '{self.plan.name}'; remove it, and "
                 "begin anew when nobody does"
             )
+        if end and not self._began:
+            # An earlier process may have left some.
+            self._fillers_here = 1
         if end > known:
-            result = await compare(self._origin, self._target, self.plan, self._wishes, range(known, end))
+            result = await self.compare(range(known, end))
             if result.difference:
                 raise LiftlogError(
                     f"'{self.plan.name}' is no copy of '{places.stream}': {result.difference}; was something "
@@ -221,6 +240,7 @@ class StreamCopying:
         if self._fillers_here:
             await self._target.drop_fillers(self.plan, self.stored_to)
             self._fillers_here = 0
+            self.progressed()
 
     async def _say_how_far(self, position: int) -> None:
         """Once a second."""

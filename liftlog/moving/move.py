@@ -13,7 +13,6 @@ from typing import NamedTuple
 import nats.errors
 
 from liftlog.client.client import Client
-from liftlog.moving.comparing import CopyComparison, compare
 from liftlog.moving.copying import MoveBounds, StreamCopying, Tells, too_many
 from liftlog.moving.origin import JetStreamOrigin, OriginStream
 from liftlog.moving.plan import MovePlan, MoveWishes, plan_move
@@ -122,17 +121,23 @@ class Move:
                 await subscription.unsubscribe()
         return True
 
-    async def begin(self, outlook: Outlook) -> StreamCopying:
-        """Have a target to copy to."""
+    async def begin(self, outlook: Outlook, stop: asyncio.Event) -> StreamCopying:
+        """Have a target to copy to. What is done with it ends where it is once `stop` is set."""
         await self._target.prepare(outlook.plan)
         return StreamCopying(
-            self._origin, self._target, outlook.plan, self._wishes, self._bounds, self._tell
+            self._origin,
+            self._target,
+            outlook.plan,
+            self._wishes,
+            bounds=self._bounds,
+            tell=self._tell,
+            stop=stop,
         )
 
     # -- a mirror ------------------------------------------------------------------------------------------
 
-    async def follow(self, copying: StreamCopying, stop: asyncio.Event) -> int:
-        """Copy what comes until `stop`. Returns the sequence up to which all is copied."""
+    async def follow(self, copying: StreamCopying) -> int:
+        """Copy what comes until it is stopped. Returns the sequence up to which all is copied."""
         said = False
 
         async def near() -> None:
@@ -150,14 +155,14 @@ class Move:
                     sequence=seq,
                 )
 
-        await copying.mirror(stop, near)
+        await copying.mirror(near)
         return copying.sequence
 
     # -- cutting over --------------------------------------------------------------------------------------
 
-    async def cut_over(self, copying: StreamCopying, stop: asyncio.Event) -> Moved:
+    async def cut_over(self, copying: StreamCopying) -> Moved:
         """Copy the rest, compare, make the consumers, and open it."""
-        last = await self._until_alike(copying, stop)
+        last = await self._until_alike(copying)
         plan = copying.plan
         found = await copying.insist(self._origin.consumers)
         consumers = plan_consumers(found, plan, self._wishes)
@@ -169,19 +174,23 @@ class Move:
         late = max(0, (await self._origin.stream()).state.last_seq - last)
         return Moved(messages, last, consumers, self._digest, late)
 
-    async def _until_alike(self, copying: StreamCopying, stop: asyncio.Event) -> int:
+    async def _until_alike(self, copying: StreamCopying) -> int:
         """Copy until both are alike and the origin has no more. Returns the last sequence."""
         found = await copying.insist(copying.look)
         for _ in range(ROUNDS):
             last = found.state.last_seq
-            await copying.copy(last, stop)
-            if stop.is_set():
+            await copying.copy(last)
+            if copying.sequence < last:
                 raise LiftlogError("it was stopped; start it again, and it goes on where it is")
             await self._compare(copying, copying.plan.provenance.compared)
             found = await copying.insist(copying.look)
             if not await self._has_as_many(copying, found.state.messages):
                 await self._compare(copying, 0)
                 found = await copying.insist(copying.look)
+                ours = await copying.insist(self._target.messages)
+                if ours < found.state.messages:
+                    text = f"'{copying.plan.name}' has {ours} messages, the origin {found.state.messages}"
+                    raise Differs(f"{text}: were some deleted here?")
             if found.state.last_seq == last:
                 return last
         self._refuse_if_more(found, last)
@@ -190,8 +199,9 @@ class Move:
     async def _has_as_many(self, copying: StreamCopying, messages: int) -> bool:
         """Whether both have as many messages; what the target deletes by itself takes it a moment."""
         for _ in range(LOOKS):
-            if await copying.insist(self._target.messages) == messages:
-                return True
+            ours = await copying.insist(self._target.messages)
+            if ours <= messages:
+                return ours == messages
             await asyncio.sleep(LOOK_S)
         return False
 
@@ -208,13 +218,7 @@ class Move:
         plan, end = copying.plan, copying.stored_to
         if begin >= end:
             return
-
-        async def work() -> CopyComparison:
-            return await compare(
-                self._origin, self._target, plan, self._wishes, range(begin, end)
-            )
-
-        result = await copying.insist(work)
+        result = await copying.insist(lambda: copying.compare(range(begin, end)))
         if result.difference:
             raise Differs(f"'{plan.name}' is not what '{plan.provenance.stream}' is: {result.difference}")
         await copying.insist(lambda: self._target.delete(result.gone))
