@@ -14,6 +14,7 @@ from rich.console import Console
 
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume_command import add_consume
+from liftlog.bench.door_command import add_jetstream
 from liftlog.bench.failover_command import add_failover
 from liftlog.bench.floor import NAMES, Floor
 from liftlog.bench.handover import Stop, measure_stops, summary_of
@@ -77,6 +78,7 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--json", action="store_true", help="print one JSON object")
     publish.set_defaults(run=run_publish)
     add_consume(kinds)
+    add_jetstream(kinds)
     add_latency(kinds)
     add_storage(kinds)
     add_sick(kinds)

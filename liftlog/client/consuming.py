@@ -23,7 +23,8 @@ import msgspec
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
-from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.client.recent import RecentBatches
+from liftlog.format import CorruptBatch
 from liftlog.messages import (
     ACK,
     ERR_NOT_FOUND,
@@ -53,6 +54,9 @@ from liftlog.types import LiftlogError, PartitionId, Record
 
 WAIT_SLICE_MS = 2000
 """For so long a server waits at once: less than one attempt takes."""
+
+RECENT = 2
+"""Batches that a consumer keeps decoded: the one that it is given messages of, and the next."""
 
 
 class Delivery(NamedTuple):
@@ -90,6 +94,7 @@ class PullConsumer:
         self._name = info.name
         self.number = info.number
         self.config = info.config
+        self._recent = RecentBatches(RECENT)
         self._given: dict[int, None] = {}
         """Offsets that were given to this program, and that it has not settled."""
         self._acks = JoinedAcks(lambda offsets: self._settle_offsets(ACK, offsets))
@@ -146,7 +151,7 @@ class PullConsumer:
                 return self._deliveries(reply)
 
     def _deliveries(self, reply: PullReply) -> list[Delivery]:
-        found = deliveries_of(self.partition, reply)
+        found = deliveries_of(self.partition, reply, self._recent)
         self._given.update(dict.fromkeys(one.record.offset for one in found))
         return found
 
@@ -228,17 +233,17 @@ class Pulling:
         return self._here.popleft()
 
 
-def deliveries_of(partition: PartitionId, reply: PullReply) -> list[Delivery]:
+def deliveries_of(partition: PartitionId, reply: PullReply, recent: RecentBatches) -> list[Delivery]:
     """The messages of an answer to a pull of this partition's. Raises LiftlogError."""
     counts = [
         (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
     ]
     try:
-        batches = [parse_batch(partition, frame) for frame in reply.batches]
-        records = {record.offset: record for batch in batches for record in decode_records(batch)}
+        batches = [recent.records(partition, frame) for frame in reply.batches]
     except CorruptBatch as error:
         text = f"partition {partition}: a server sent a damaged batch: {error}"
         raise LiftlogError(text) from None
+    records = batches[0] if len(batches) == 1 else dict(pair for each in batches for pair in each.items())
     behind = reply.to_come + sum(count == 1 for _, count in counts)
     found: list[Delivery] = []
     for sequence, (offset, count) in enumerate(counts, reply.sequence):

@@ -17,7 +17,9 @@ from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.messages import ACK, NAK, PROGRESS, TERM
 
 ACK_PREFIX = "$JS.ACK"
-_NUMBERS = 5
+_ABOUT = r"([^.]*)\.([^.]*)" + r"\.([0-9]{1,19})" * 5
+_SHORT = re.compile(rf"\$JS\.ACK\.{_ABOUT}")
+_LONG = re.compile(rf"\$JS\.ACK\.[^.]*\.[^.]*\.{_ABOUT}(?:\..*)?", re.DOTALL)
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
@@ -34,20 +36,23 @@ class AckSubject(NamedTuple):
     pending: int
 
     def __str__(self) -> str:
-        return ".".join((ACK_PREFIX, *map(str, self)))
+        numbers = ".".join(map(str, self[2:]))
+        return f"{acks_of(self.stream, self.consumer)}{numbers}"
+
+
+def acks_of(stream: str, consumer: str) -> str:
+    """How the subjects of all its acks begin; the five numbers follow."""
+    return f"{ACK_PREFIX}.{stream}.{consumer}."
 
 
 def parse_ack_subject(subject: str) -> AckSubject | None:
     """What an ack is about; None if its subject is none of the two forms."""
-    tokens = subject.split(".")
-    names = tokens[2:4] if len(tokens) == 4 + _NUMBERS else tokens[4:6]
-    numbers = tokens[4:9] if len(tokens) == 4 + _NUMBERS else tokens[6:11]
-    if tokens[:2] != ["$JS", "ACK"] or len(numbers) != _NUMBERS:
+    found = _SHORT.fullmatch(subject) or _LONG.fullmatch(subject)
+    if found is None:
         return None
-    if not all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers):
-        return None
-    found = AckSubject(names[0], names[1], *map(int, numbers))
-    return found if found.stream_seq > 0 else None
+    stream, consumer, *numbers = found.groups()
+    about = AckSubject(stream, consumer, *map(int, numbers))
+    return about if about.stream_seq > 0 else None
 
 
 class AckWord(NamedTuple):

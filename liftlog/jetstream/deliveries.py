@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Sequence
 
 from liftlog.client.consuming import Delivery
 from liftlog.client.errors import RequestFailed
-from liftlog.jetstream.ackwords import AckSubject
 from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import LeafMessage
@@ -20,20 +19,15 @@ MESSAGE_SIZE = "Nats-Msg-Size"
 def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
     """A message for `to`: under its own subject, with the subject for its ack as reply."""
     record = given.record
-    subject = AckSubject(
-        stream=known.stream_name,
-        consumer=known.name,
-        delivered=given.delivered,
-        stream_seq=record.offset + 1,
-        consumer_seq=given.sequence,
-        timestamp_ns=record.timestamp_ms * NS_PER_MS,
-        pending=given.to_come,
+    reply = (
+        f"{known.acks_at}{given.delivered}.{record.offset + 1}.{given.sequence}"
+        f".{record.timestamp_ms * NS_PER_MS}.{given.to_come}"
     )
     block, body = record.headers, record.value or b""
     if known.config.headers_only:
         size = f"{MESSAGE_SIZE}: {len(body)}\r\n\r\n".encode()
         block, body = (block[:-2] if block else FIRST_LINE) + size, b""
-    return LeafMessage(to, str(subject), block, body, record.subject.decode("utf-8", "replace"))
+    return LeafMessage(to, reply, block, body, record.subject.decode("utf-8", "replace"))
 
 
 def size_of(message: LeafMessage) -> int:

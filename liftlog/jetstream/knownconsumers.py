@@ -23,6 +23,8 @@ from liftlog.client.consuming import (
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
 from liftlog.client.reader import Reader
+from liftlog.client.recent import RecentBatches
+from liftlog.jetstream.ackwords import acks_of
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND
 from liftlog.jetstream.shown import find_stream
@@ -47,11 +49,16 @@ T = TypeVar("T")
 KNOWN_MAX = 10_000
 """More than that are forgotten, and looked for anew."""
 
+RECENT_MAX = 16
+"""Batches that a door keeps decoded, of all consumers."""
+
 
 class KnownConsumer:
     """One of them, under one number."""
 
-    def __init__(self, stream: StreamInfo, reader: Reader, info: ConsumerInfo) -> None:
+    def __init__(
+        self, stream: StreamInfo, reader: Reader, info: ConsumerInfo, recent: RecentBatches
+    ) -> None:
         self.stream = stream
         self.config: JsConsumerConfig
         self.created_ms: int
@@ -60,9 +67,11 @@ class KnownConsumer:
         self.name = info.name
         self.number = info.number
         self.learn(info)
+        self.acks_at = acks_of(stream.config.name, info.name)
         self.waiting = 0
         """Pulls that wait at this door."""
         self._reader = reader
+        self._recent = recent
         self._settled_below = info.floor
         """Where acks settle all before them: below it this door has nothing to settle."""
         self._soon: list[int] = []
@@ -93,7 +102,7 @@ class KnownConsumer:
                 # Clients take 0 for the end: where nobody can count it is not said.
                 behind = 1 + sum(length for _, length, count in reply.runs if count > 1)
             reply = msgspec.structs.replace(reply, to_come=behind)
-        return deliveries_of(self._reader.partition, reply)
+        return deliveries_of(self._reader.partition, reply, self._recent)
 
     async def alter(self, config: ConsumerConfig) -> None:
         """From now on it has this one. Raises RequestFailed if somebody has altered it meanwhile."""
@@ -150,6 +159,7 @@ class KnownConsumers:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: dict[tuple[str, str], KnownConsumer] = {}
+        self._recent = RecentBatches(RECENT_MAX)
         self._finding: dict[tuple[str, str], asyncio.Task[KnownConsumer]] = {}
 
     def known(self, stream: str, name: str) -> KnownConsumer | None:
@@ -202,7 +212,7 @@ class KnownConsumers:
             return known
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
-        known = self._known[key] = KnownConsumer(stream, reader, info)
+        known = self._known[key] = KnownConsumer(stream, reader, info, self._recent)
         return known
 
     def forget(self, stream: str, name: str) -> None:

@@ -70,14 +70,14 @@ class LeafMessage(NamedTuple):
     def encoded(self, queues: Sequence[str] = ()) -> bytes:
         """As it is sent; one member of each of these queue groups gets it, beside all who are in none."""
         reply = f"{self.reply}@{self.subject}" if self.subject else self.reply
-        words = [self.to, reply]
+        where = f"{self.to} {reply}" if reply else self.to
         if queues:
-            words = [self.to, "+", reply, *queues] if reply else [self.to, "|", *queues]
-        where = "".join(f"{word} " for word in words if word)
+            where = f"{self.to} + {reply}" if reply else f"{self.to} |"
+            where = f"{where} {' '.join(queues)}"
         size = len(self.block)
         if not size:
-            return f"LMSG {where}{len(self.body)}\r\n".encode() + self.body + b"\r\n"
-        head = f"HMSG {where}{size} {size + len(self.body)}\r\n".encode()
+            return f"LMSG {where} {len(self.body)}\r\n".encode() + self.body + b"\r\n"
+        head = f"HMSG {where} {size} {size + len(self.body)}\r\n".encode()
         return head + self.block + self.body + b"\r\n"
 
 

@@ -1,0 +1,31 @@
+"""Batches that were decoded a moment ago.
+
+Who is given fewer messages than a batch has is sent the whole batch, and with the next answer again: decoding
+it each time would cost a multiple of what it brings.
+"""
+
+from __future__ import annotations
+
+from liftlog.format import decode_records, parse_batch
+from liftlog.types import PartitionId, Record
+
+
+class RecentBatches:
+    """At most so many are kept, each up to a mebibyte and its records."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[tuple[PartitionId, bytes], dict[int, Record]] = {}
+        """By all its bytes: what is the same needs no second look."""
+
+    def records(self, partition: PartitionId, frame: bytes) -> dict[int, Record]:
+        """Those of a batch, by offset. Raises CorruptBatch."""
+        key = partition, frame
+        records = self._kept.pop(key, None)
+        if records is None:
+            batch = parse_batch(partition, frame)
+            records = {record.offset: record for record in decode_records(batch)}
+            while len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = records
+        return records
