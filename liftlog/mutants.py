@@ -191,6 +191,7 @@ class Mutants(msgspec.Struct, frozen=True):
     paused_until_restart: bool = False  # N1
     ready_at_first_subject: bool = False  # N10
     former_subject_kept: bool = False  # N10
+    queue_group_ignored: bool = False  # N11
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2

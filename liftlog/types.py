@@ -498,6 +498,14 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: nothing can be purged, for ever. Unset, and never False, if it can."""
     sealed: bool | UnsetType = UNSET
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
+    queue_group: Line | UnsetType = UNSET
+    """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
+    empty: this one gets all."""
+
+    @property
+    def shares_in(self) -> str:
+        """N11: the queue group in which it listens; empty: none."""
+        return "" if self.queue_group is UNSET else self.queue_group
 
     @property
     def subjects(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from liftlog.commands.streamoptions import (
     add_notes,
     add_other_notes,
     add_sealing,
+    add_sharing,
     add_subjects,
 )
 from liftlog.commands.streamsubjects import add_subject_actions
@@ -72,11 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="replicas that must be in sync for a commit (default 2 with three or more replicas, else 1)",
     )
     create.add_argument("--max-payload", type=positive_count, default=1024 * 1024, metavar="BYTES")
-    create.add_argument(
-        "--no-ack-reply",
-        action="store_true",
-        help="never answer publishers: for subjects whose replies belong to a request/reply service",
-    )
+    add_sharing(create)
     add_notes(create, "something for yourself, which is told with the stream")
     _add_log_options(create)
     _finish(create, _create)
@@ -374,6 +371,7 @@ async def _create(args: argparse.Namespace) -> int:
         replication_factor=args.replicas,
         min_insync_replicas=args.min_insync_replicas,
         ack_reply=not args.no_ack_reply,
+        queue_group=args.queue_group,
         max_payload_bytes=args.max_payload,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
     )
@@ -483,6 +481,8 @@ async def _info(args: argparse.Namespace) -> int:
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
         print(describe_log(config))
+        if config.shares_in:
+            print(f"queue group '{config.shares_in}': of its streams each message goes to one")
         for name, value in () if config.notes is UNSET else config.notes:
             print(f"note {printable(name.encode())}: {printable(value.encode())}")
         if config.sealed is True:

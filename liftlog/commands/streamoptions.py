@@ -29,6 +29,21 @@ class _Subjects(argparse.Action):
         given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
+def add_sharing(create: argparse.ArgumentParser) -> None:
+    """Who else gets a message, and who answers it (N8, N9, N11)."""
+    create.add_argument(
+        "--no-ack-reply",
+        action="store_true",
+        help="never answer publishers: for subjects whose replies belong to a request/reply service",
+    )
+    create.add_argument(
+        "--queue-group",
+        default=UNSET,
+        metavar="GROUP",
+        help="share what comes with the streams of this group: each message goes to one of them",
+    )
+
+
 def add_denials(parser: argparse.ArgumentParser) -> None:
     """What nobody can do any more (R19)."""
     for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):

@@ -358,6 +358,8 @@ class Subscribe(Effect):
     ack_reply: bool
     stream: str = ""
     number: int = 0
+    queue: str = ""
+    """N11: the queue group; empty: none."""
 
 
 class Unsubscribe(Effect):

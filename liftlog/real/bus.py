@@ -202,7 +202,7 @@ class NatsBus:
         )
         self._sids_of.setdefault(request.partition, {})[request.number] = sid
         self._limits_known = False
-        self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
+        self._ask_for(request.subject, request.queue, sid)
         self._pongs.append(sid)
         self.flush()
 
@@ -604,9 +604,13 @@ class NatsBus:
     def _subscribe_api(self, subscription: ApiSubscription) -> None:
         sid = self._new_sid()
         self._api_by_sid[sid] = subscription
-        queue = f" {subscription.queue}" if subscription.queue else ""
-        self._write(f"SUB {subscription.subject}{queue} ".encode() + sid + b"\r\nPING\r\n")
+        self._ask_for(subscription.subject, subscription.queue, sid)
         self._pongs.append(sid)
+
+    def _ask_for(self, subject: str, queue: str, sid: bytes) -> None:
+        """SUB, in this queue group if one is named (N11), then PING."""
+        words = f"{subject} {queue}" if queue else subject
+        self._write(b"SUB %b %b\r\nPING\r\n" % (words.encode(), sid))
 
     def _smallest_limit(self) -> int:
         """No message up to this size is too large, whatever stream it is for."""

@@ -25,7 +25,7 @@ RULES = [
     *(f"R{number}" for number in range(1, 24)),
     *(f"K{number}" for number in range(1, 9)),
     *(f"G{number}" for number in range(1, 7)),
-    *(f"N{number}" for number in range(1, 11)),
+    *(f"N{number}" for number in range(1, 12)),
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),
     *(f"C{number}" for number in range(1, 7)),

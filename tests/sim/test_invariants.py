@@ -527,6 +527,7 @@ def test_every_evaluation_is_counted() -> None:
         "LevelForAll",
         "PausedTakesNothing",
         "OnlyItsSubjects",
+        "OneOfGroup",
         "HoldsNoMore",
         "ReadOnlyRefused",
         "FencedInTime",

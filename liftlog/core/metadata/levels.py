@@ -80,7 +80,7 @@ _LATER: dict[str, int] = {
     "allow_rollup": 2,
     "removal": 2,
     "more_subjects": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

@@ -95,6 +95,11 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
             "still needed; leave one of them out"
         )
+    if config.shares_in and config.remembers_ms:
+        return (
+            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
+            "another stream of the group, which does not know it; leave one of them out"
+        )
     if config.holds_most and config.compact:
         return (
             "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "

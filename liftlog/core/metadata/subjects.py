@@ -28,6 +28,8 @@ from liftlog.types import StreamConfig
 API_PREFIX = "$LIFTLOG"
 MORE_SUBJECTS_MAX = 64
 """N10: so many subjects a stream listens on beside its first."""
+QUEUE_PREFIX = "liftlog.streams."
+"""N11: before the name of a queue group at NATS, that no other service takes its messages."""
 RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
 
 
@@ -39,6 +41,11 @@ def partition_subject(subject: str, index: int) -> str:
 def listened_to(config: StreamConfig, index: int) -> tuple[str, ...]:
     """N10: the subjects that partition `index` listens on."""
     return config.subjects if index == 0 else (partition_subject(config.subject, index),)
+
+
+def queue_of(config: StreamConfig) -> str:
+    """N11: the queue group of its subscriptions, as NATS is told; empty: none."""
+    return f"{QUEUE_PREFIX}{config.shares_in}" if config.shares_in else ""
 
 
 def attached_to(patterns: Sequence[str], subject: bytes) -> str:
@@ -79,6 +86,11 @@ def config_problem(config: StreamConfig) -> str:
         return "a stream is not paused when it is created: leave that out, and pause it then (stream pause)"
     if config.sealed is not UNSET:
         return "a new stream is not sealed: leave that out, and seal it when its messages are there"
+    if config.queue_group is not UNSET and intake.name_problem(config.shares_in):
+        return (
+            f"queue_group {config.shares_in!r} is invalid: use 1 to 64 letters, digits, '_' or '-', or leave "
+            "it out"
+        )
     if config.dedupe_ids_max is not UNSET and not config.remembers_ms:
         return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
     return limits_problem(config)
@@ -201,8 +213,10 @@ def collision(config: StreamConfig, other: StreamConfig) -> str:
 
 
 def rivalry(config: StreamConfig, other: StreamConfig) -> str:
-    """N9: why the two would both answer one message; empty if they never do."""
+    """N9: why the two would both answer one message; empty if they never do, as in one queue group (N11)."""
     if not (config.ack_reply and other.ack_reply):
+        return ""
+    if config.shares_in and config.shares_in == other.shares_in:
         return ""
     near = _near(config, other)
     for subject in partition_subjects(config) if near else ():
@@ -211,6 +225,7 @@ def rivalry(config: StreamConfig, other: StreamConfig) -> str:
                 return (
                     f"subject {subject!r} overlaps {existing!r} of stream {other.name!r}, and both would "
                     "answer a message: create this one with ack_reply = false (--no-ack-reply) to store a "
-                    "silent copy, or choose another subject"
+                    "silent copy, put both into one queue group (--queue-group) for each message to go to "
+                    "one of them, or choose another subject"
                 )
     return ""

@@ -11,7 +11,7 @@ What is given up is drained: NATS sends no more, and what it had sent is taken i
 from __future__ import annotations
 
 from liftlog.core.context import Context
-from liftlog.core.metadata.subjects import listened_to
+from liftlog.core.metadata.subjects import listened_to, queue_of
 from liftlog.messages import Drain, Subscribe
 from liftlog.types import PartitionId, StreamConfig
 
@@ -89,6 +89,7 @@ class Listening:
                 ack_reply=config.ack_reply,
                 stream=config.name,
                 number=number,
+                queue="" if self._ctx.mutants.queue_group_ignored else queue_of(config),
             )
         )
 

@@ -398,6 +398,9 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "former_subject_kept": (0, "new",
      "JetStream: streams whose subjects were updated and whose interest was kept",
      "what is given up is given up where it was asked for"),
+    "queue_group_ignored": (0, "new",
+     "Liftbridge: load-balance groups; NATS queue subscriptions",
+     "who shares work has to say so where the work is given out"),
     "paused_until_restart": (0, "its own",
      "Kafka consumers: pause() is forgotten by a rebalance",
      "what an operator has stopped stays so, whoever takes the office over"),
@@ -500,7 +503,8 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
 }
 # fmt: on
 
-ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in (_ORIGINS | OF_JOURNALS | OF_GUARDS).items()}
+_TOLD = _ORIGINS | OF_JOURNALS | OF_GUARDS
+ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in _TOLD.items()}
 
 WAITING: tuple[Unplanted, ...] = (
     Unplanted(

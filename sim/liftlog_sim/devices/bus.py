@@ -112,8 +112,25 @@ class SimBus:
             self.unheard += len(messages)
             return False
         for subscription in matching:
-            subscription.connection.carry(subscription, messages)
+            if not subscription.request.queue:
+                subscription.connection.carry(subscription, messages)
+        if any(subscription.request.queue for subscription in matching):
+            self._among_queues(matching, messages)
         return True
+
+    def _among_queues(self, matching: list[_Subscription], messages: list[Message]) -> None:
+        """N11: of each queue group one subscription gets a message, any of them."""
+        queues: dict[str, list[_Subscription]] = {}
+        for subscription in matching:
+            if subscription.request.queue:
+                queues.setdefault(subscription.request.queue, []).append(subscription)
+        for queue, members in queues.items():
+            draws = self._chances.draws("queue", queue, self.published)
+            drawn = [members[draws.randrange(len(members))] for _ in messages]
+            for member in members:
+                mine = [one for one, whose in zip(messages, drawn, strict=True) if whose is member]
+                if mine:
+                    member.connection.carry(member, mine)
 
     def heard(self, subject: bytes) -> bool:
         """Whether a subscription for this subject is in place, even one whose node is gone unnoticed."""

@@ -147,6 +147,7 @@ RULES: dict[str, tuple[str, str]] = {
     "OnlyAsAltered": ("R19", "a configuration changes by one command of the group"),
     "PausedTakesNothing": ("N1", "A leader of a *paused* stream ends its subscription"),
     "OnlyItsSubjects": ("N10", "A stream of one partition can listen on several subjects"),
+    "OneOfGroup": ("N11", "NATS gives each message to one of them"),
     "HoldsNoMore": ("C6", "A partition of a stream with `messages_max` holds at most so many"),
     "ReadOnlyRefused": ("R19", "A leader takes no message of a read-only stream"),
     "ElectionSafety": ("M1", "votes and terms synced before they are answered"),

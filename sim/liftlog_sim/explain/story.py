@@ -69,6 +69,7 @@ _EMPHASIS = {
     "ParcelWhole": "stores",
     "HoldsNoMore": "stores",
     "OnlyItsSubjects": "stores",
+    "OneOfGroup": "stores",
     "SubjectAnswersTrue": "client",
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",

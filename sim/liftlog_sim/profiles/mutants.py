@@ -335,6 +335,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader is ready when NATS has confirmed the first of its subjects"),
     ("former_subject_kept", "N10", "removals",
      "a leader whose stream gives up a subject keeps its subscription"),
+    ("queue_group_ignored", "N11", "",
+     "the streams of a queue group subscribe each for itself"),
     ("paused_until_restart", "N1", "commands",
      "a leader whose epoch begins in a pause subscribes"),
     ("slow_leader_stays", "R17", "sick",

@@ -19,7 +19,7 @@ from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
-from liftlog_sim.profiles.overlap import with_copy
+from liftlog_sim.profiles.overlap import with_copy, with_mate
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
 from liftlog_sim.profiles.removals import consumers, groups, removals
 from liftlog_sim.profiles.settings import (
@@ -140,7 +140,10 @@ def draw_knobs(
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
     knobs = with_other_minima(Draws(seed, "minimum"), knobs)
     knobs = msgspec.structs.replace(knobs, streams=_with_ids(Draws(seed, "ids"), knobs))
-    return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
+    knobs = msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
+    if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us or knobs.expecting_lasts:
+        return knobs
+    return msgspec.structs.replace(knobs, streams=with_mate(Draws(seed, "shared"), knobs.streams))
 
 
 IDS_SHARE = 0.2

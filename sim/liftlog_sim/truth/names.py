@@ -73,6 +73,7 @@
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
+    OneOfGroup           of the streams of a queue group, no two store one message (N11)
     LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
@@ -156,6 +157,7 @@ STEP_INVARIANTS = (
     "TimePasses",
     "PausedTakesNothing",
     "OnlyItsSubjects",
+    "OneOfGroup",
     "HoldsNoMore",
     "ReadOnlyRefused",
     "ElectionSafety",
@@ -175,7 +177,7 @@ RARE_INVARIANTS = (
     *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
-    "OnlyItsSubjects",
+    *("OnlyItsSubjects", "OneOfGroup"),
 )
 """Those of `STEP_INVARIANTS` that one seed in ten checks, or fewer: some dozens of seeds may miss them."""
 COMPACTION_INVARIANTS = (

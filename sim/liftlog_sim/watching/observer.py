@@ -68,6 +68,7 @@ from liftlog_sim.watching.paces import Paces
 from liftlog_sim.watching.recoveries import Recoveries, of_another_epoch
 from liftlog_sim.watching.retaining import Retaining
 from liftlog_sim.watching.sessions import WholeSessions
+from liftlog_sim.watching.sharing import SharedMessages
 from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, ProcessContact
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
@@ -136,7 +137,7 @@ class Observer:
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
-        self._paces = Paces(account)
+        self._paces, self._shared = Paces(account), SharedMessages(self.checks)
         self._log_starts = LogStarts(cluster, account)
         self.compacting = CompactedCopies(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
@@ -611,6 +612,7 @@ class Observer:
         truth = self.truth(log)
         self._contacts.appends(machine, log)
         may_be_written(self.checks, machine, log, effect.batches)
+        self._shared.stored(machine, log, effect.batches)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")

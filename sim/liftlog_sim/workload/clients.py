@@ -151,12 +151,16 @@ class Clientele:
             self.operations.extend(operations)
 
     def copies_of(self, target: Target, on: bytes) -> list[Target]:
-        """Silent streams that store what is published to this target, on this subject."""
-        subject = on.decode()
+        """What else may store what is published to this target, on this subject: silent streams, which all
+        do (N9), and those of its queue group, of which one does (N11).
+        """
+        subject, group = on.decode(), target.config.shares_in
         return [
             other
             for other in self.targets
-            if other is not target and not other.config.ack_reply and matches(other.pattern, subject)
+            if other is not target
+            and (not other.config.ack_reply or (group and other.config.shares_in == group))
+            and matches(other.pattern, subject)
         ]
 
     def know(self, config: StreamConfig, stream: int, partitions: int) -> None:

@@ -36,6 +36,7 @@ from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consumed import Emptying
 from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
@@ -251,6 +252,7 @@ class Publisher:
         "_asks_full",
         "_cluster",
         "_deadlines",
+        "_elsewhere",
         "_next",
         "_rivalry",
         "_shared",
@@ -273,6 +275,7 @@ class Publisher:
         self._since: dict[bytes, int] = {}
         """How much was committed when such a message was sent."""
         self._rivalry = Rivalry(shared)
+        self._elsewhere = SentElsewhere()
         self._next: dict[PartitionId, int] = {}
         """L6: where the next message comes to lie, as far as this publisher has heard."""
         self._waiting: dict[bytes, ClientOperation] = {}
@@ -414,14 +417,15 @@ class Publisher:
         now_us = self._cluster.kernel.now_us
         heard = self._cluster.bus.publish(subject, messages)
         self._shared.perform(operations)
+        copies = []
         for copy in self._shared.copies_of(target, subject):
-            # Nobody says whether the copy was stored.
-            self._shared.perform(
-                [
-                    ClientOperation("send", self.number, copy, now_us, operation.value)
-                    for operation in operations
-                ]
-            )
+            # Nobody says whether a silent copy was stored.
+            copies += [
+                ClientOperation("send", self.number, copy, now_us, operation.value)
+                for operation in operations
+            ]
+        self._shared.perform(copies)
+        self._elsewhere.sent(copies)
         if with_reply and heard:
             self._deadlines.append((now_us + ACK_TIMEOUT_US, operations))
             for operation in operations:
@@ -514,6 +518,7 @@ class Publisher:
         if operation is None:
             return
         now_us = self._cluster.kernel.now_us
+        operation = self._elsewhere.meant(operation, acks.partition, now_us)
         if acks.duplicate:
             operation.end("info", now_us, error=DUPLICATE)
             account.count("messages sent again that were there")
