@@ -35,6 +35,11 @@ AGAIN_MAX_MS = 60_000
 """What was not acknowledged for so long is published again: twice as long after each time."""
 
 
+def stored_subjects(data: LogState) -> Sequence[str]:
+    """On which subjects this partition stores messages."""
+    return listened_to(data.config, data.id.index) if data.config is not None else ()
+
+
 class LetterDesk(Protocol):
     """Who writes entries: the leader."""
 
@@ -90,11 +95,6 @@ class DeadLetters:
         self.request = 0
         """The read of storage that is under way, for the letter of `_reads`; 0 = none."""
 
-    def listened(self) -> Sequence[str]:
-        """On which subjects this partition stores messages."""
-        config = self._data.config
-        return listened_to(config, self._data.id.index) if config is not None else ()
-
     def bury(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
         """Write that these were delivered for the last time. Where the entry ends."""
         dying = list(offsets)
@@ -143,7 +143,7 @@ class DeadLetters:
             # It was altered meanwhile: nobody wants it.
             self._desk.end_letter(*named, consumer.dead[offset])
             return
-        if problem := letter_problem(consumer.config, self.listened()):
+        if problem := letter_problem(consumer.config, stored_subjects(self._data)):
             letter.says(problem)
             return
         batches = self._data.cached(offset, self._data.hw, 1)

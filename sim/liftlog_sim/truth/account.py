@@ -64,6 +64,7 @@ class Account:
                 self.truth(partition.journal),
                 self.metadata,
                 lambda: self.furthest_start(partition),
+                self.metadata.queues,
             )
         return found
 
