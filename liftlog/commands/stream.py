@@ -171,6 +171,7 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "work_queue",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -228,6 +229,14 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         const=True,
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
+    )
+    create.add_argument(
+        "--work-queue",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="delete each message when its consumer is done with it, of a stream with --removal; cannot be "
+        "altered later",
     )
     add_denials(create)
     create.add_argument(

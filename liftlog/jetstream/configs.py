@@ -166,8 +166,12 @@ def config_problem(config: JsStreamConfig) -> str:
     for field, sentence in NOT_THERE.items():
         if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
-    if config.retention != "limits":
-        return f"retention {config.retention!r} is not supported yet: use 'limits'"
+    if config.retention == "interest":
+        return "retention 'interest' is not supported yet: use 'limits', or 'workqueue' with one consumer"
+    if config.retention == "workqueue" and config.max_msgs_per_subject > 0:
+        return "max_msgs_per_subject with retention 'workqueue' is not supported: leave one of them out"
+    if config.retention == "workqueue" and config.sealed:
+        return "a sealed stream with retention 'workqueue' is not supported: an ack takes a message away"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
@@ -233,6 +237,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         codec="lz4" if config.compression == "s2" else "none",
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
+        work_queue=config.retention == "workqueue" or UNSET,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
@@ -296,7 +301,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     return StreamConfigAnswer(
         name=config.name,
         subjects=list(config.subjects),
-        retention="limits",
+        retention="workqueue" if config.is_queue else "limits",
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
         max_bytes=config.retention_bytes or -1,
@@ -373,7 +378,12 @@ FOLLOWS = {
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
 """By field: what says that there is none of it any more."""
-SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
+SAID_AS = {
+    "subject": "subjects",
+    "ack_reply": "no_ack",
+    "max_payload_bytes": "max_msg_size",
+    "work_queue": "retention policy to/from workqueue",
+}
 FROM_JETSTREAM = (
     "subject",
     "more_subjects",
@@ -389,6 +399,7 @@ FROM_JETSTREAM = (
     "messages_max",
     "codec",
     "dedupe_window_ms",
+    "work_queue",
     "max_messages_per_subject",
     "deny_delete",
     "deny_purge",

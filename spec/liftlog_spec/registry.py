@@ -327,6 +327,22 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 3, "entries": 2, "subjects": 1},
         ),
         ModelEntry(
+            "front-limits",
+            "liftlog_spec.models.front_limits",
+            "LimitsAtFront",
+            "the newest so many messages stay, beside deletions and a limit by subject",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "subjects": "Subjects",
+                "of_subject": "OfSubject",
+                "limit": "Limit",
+                "epochs": "Epochs",
+                "deletes": "Deletes",
+            },
+            small={"records": 2, "entries": 2, "subjects": 1},
+        ),
+        ModelEntry(
             "times-to-live",
             "liftlog_spec.models.times_to_live",
             "TimesToLive",
@@ -355,6 +371,19 @@ MODELS: dict[str, ModelEntry] = {
                 "losses": "Losses",
             },
             small={"records": 2, "entries": 2, "subjects": 1, "losses": 1},
+        ),
+        ModelEntry(
+            "work-queue",
+            "liftlog_spec.models.work_queue",
+            "WorkQueueMessages",
+            "what a consumer is done with goes by the entry that says so, beside new leaders and consumers",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "consumers": "Consumers",
+                "epochs": "Epochs",
+            },
+            small={"records": 1, "entries": 3, "epochs": 2},
         ),
         ModelEntry(
             "message-ids",

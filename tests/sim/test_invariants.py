@@ -542,6 +542,7 @@ def test_every_evaluation_is_counted() -> None:
         "LimitHolds",
         "RollUpHolds",
         "TtlHolds",
+        "WorkQueueHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -79,6 +79,7 @@ _LATER: dict[str, int] = {
     "max_messages_per_subject": 2,
     "allow_rollup": 2,
     "removal": 2,
+    "work_queue": 2,
     "more_subjects": 2,
     "allow_ttl": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},

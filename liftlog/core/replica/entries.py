@@ -8,6 +8,7 @@
                  epoch, the leader has acted (R23): by entries before this one
     4  outlived  epoch, offset: of the messages below that offset of the data, up to a record of this epoch,
                  that are to go after a time (R24), none is left: entries before this one name them
+    5  done with  as the first kind: a consumer of a work queue is done with these (R26)
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -24,6 +25,7 @@ REMOVED = 1
 RESTATED = 2
 ROLLED_UP = 3
 OUTLIVED = 4
+DONE_WITH = 5
 RUNS_MAX = 10_000
 """Runs that one entry names at most: some 30 KB if they lie apart."""
 
@@ -36,21 +38,26 @@ class BadEntry(LiftlogError):
 
 
 class RemovedRuns(NamedTuple):
-    """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart."""
+    """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart.
+    `done_with`: it is of the fourth kind.
+    """
 
     epoch: int
     runs: tuple[OffsetRange, ...]
+    done_with: bool = False
 
     def named(self) -> Iterator[Named]:
         """Each record."""
         return ((offset, self.epoch) for start, end in self.runs for offset in range(start, end))
 
 
-def encode_removed(epoch: int, runs: Sequence[OffsetRange]) -> bytes:
-    """An entry. Raises ValueError if it names nothing, more than `RUNS_MAX` runs, or runs out of order."""
+def encode_removed(epoch: int, runs: Sequence[OffsetRange], *, done_with: bool = False) -> bytes:
+    """An entry, of the fourth kind if consumers are done with these. Raises ValueError if it names nothing,
+    more than `RUNS_MAX` runs, or runs out of order.
+    """
     if not 0 < len(runs) <= RUNS_MAX:
         raise ValueError(f"an entry names {len(runs)} runs")
-    data = bytearray([REMOVED])
+    data = bytearray([DONE_WITH if done_with else REMOVED])
     _put(data, epoch)
     _put(data, len(runs))
     due = 0
@@ -120,7 +127,7 @@ def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp | Outlived:
 
 def decode_removed(data: bytes) -> RemovedRuns:
     """What an entry names. Raises BadEntry."""
-    if not data or data[0] != REMOVED:
+    if not data or data[0] not in (REMOVED, DONE_WITH):
         kind = data[0] if data else "none"
         raise BadEntry(f"a journal's entry of kind {kind}: it was written by a newer liftlog; start that")
     numbers = _numbers(data)
@@ -135,7 +142,7 @@ def decode_removed(data: bytes) -> RemovedRuns:
             raise BadEntry(f"a journal's entry names offsets {run}, which cannot be")
         runs.append(run)
         due = run.end
-    return RemovedRuns(epoch, tuple(runs))
+    return RemovedRuns(epoch, tuple(runs), data[0] == DONE_WITH)
 
 
 def _put(data: bytearray, number: int) -> None:

@@ -34,7 +34,7 @@ class Removed:
 
     __slots__ = (
         *("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid"),
-        *("_whole", "consumers", "folded", "outlived", "problem", "request", "rolled_up"),
+        *("_whole", "consumers", "folded", "others", "outlived", "problem", "request", "rolled_up"),
     )
 
     def __init__(self, log: LogState, data: LogState) -> None:
@@ -59,6 +59,8 @@ class Removed:
         self.outlived: Outlived | None = None
         """And how far nothing is left that is to go after a time (R24)."""
         self.folded = 0
+        self.others = 0
+        """So many entries were heeded that name messages with which no consumer was done (R26)."""
         self.request = 0
         """The read of storage that is under way; 0 = none."""
         self.problem = ""
@@ -234,6 +236,7 @@ class Removed:
         elif isinstance(said, Outlived):
             self.outlived = said
         else:
+            self.others += not said.done_with
             gone = self._epochs.setdefault(said.epoch, OffsetSet())
             for start, stop in said.runs:
                 gone.add(start, stop)

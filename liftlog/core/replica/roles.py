@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.consuming import ConsumersLead
+from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
@@ -46,6 +47,7 @@ class LeaderRoles(NamedTuple):
     restating: Restating | None = None
     limits: SubjectLimits | None = None
     roll_ups: RollUps | None = None
+    front: FrontLimits | None = None
     lifetimes: Lifetimes | None = None
 
     def delete(
@@ -95,7 +97,7 @@ class LeaderRoles(NamedTuple):
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""
-        if self.consumers is None or self.roll_ups is None or self.lifetimes is None:
+        if self.consumers is None or self.roll_ups is None or self.front is None or self.lifetimes is None:
             return
         if read is None:
             self.roll_ups.go_on()
@@ -103,6 +105,8 @@ class LeaderRoles(NamedTuple):
             self.consumers.work()
         elif read.request == self.roll_ups.passage.request:
             self.roll_ups.on_read(read)
+        elif read.request == self.front.request:
+            self.front.on_read(read)
         elif read.request == self.lifetimes.passage.request:
             self.lifetimes.on_read(read)
         else:
@@ -165,10 +169,11 @@ def leader_roles(
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges)
     roll_ups.tell(serving.leo_moved)
+    front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups)
+    front.tell(serving.leo_moved)
     lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges)
     lifetimes.tell(serving.leo_moved)
-    removing = (roll_ups, lifetimes)
-    leader = JournalLeader(state, deletions, subject_purges, limits, consumers, removing)
+    leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
@@ -177,5 +182,6 @@ def leader_roles(
         consumers=consumers,
         limits=limits,
         roll_ups=roll_ups,
+        front=front,
         lifetimes=lifetimes,
     )

@@ -50,6 +50,7 @@ _EMPHASIS = {
     "LimitHolds": "stores",
     "RollUpHolds": "stores",
     "TtlHolds": "stores",
+    "WorkQueueHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",
