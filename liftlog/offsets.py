@@ -79,6 +79,36 @@ class OffsetSet:
                     return True
         return False
 
+    def count(self, start: int, end: int) -> int:
+        """How many of [start, end) are in it."""
+        return sum(self._count_in(number, low, high) for number, low, high in self._parts(start, end))
+
+    def next_missing(self, start: int, end: int) -> int:
+        """The first of [start, end) that is not in it; `end` if all are."""
+        return next((run.start for run in self.missing_runs(start, end)), max(start, end))
+
+    def after_missing(self, start: int, end: int, number: int) -> int:
+        """Behind the `number`-th of [start, end) that is not in it; `end` if there are not so many."""
+        while start < end and number > 0:
+            stop = min(end, (start | (CHUNK - 1)) + 1)
+            missing = stop - start - self.count(start, stop)
+            if missing >= number:
+                return self._behind(start, stop, number)
+            start, number = stop, number - missing
+        return max(start, end)
+
+    def missing_runs(self, start: int, end: int) -> Iterator[OffsetRange]:
+        """What of [start, end) is not in it, in rising order; a run ends at the end of a chunk, or before."""
+        while start < end:
+            stop = min(end, (start | (CHUNK - 1)) + 1)
+            held = self._chunks.get(start >> CHUNK_BITS)
+            if held is None:
+                yield OffsetRange(start, stop)
+            elif held is not FULL:
+                low = start & (CHUNK - 1)
+                yield from _runs(~_bits(held) >> low & ((1 << (stop - start)) - 1), start)
+            start = stop
+
     def runs(self, start: int, end: int) -> Iterator[OffsetRange]:
         """What of [start, end) is in it, in rising order; a run ends at the end of a chunk."""
         for number, low, high in self._parts(start, end):
@@ -143,6 +173,23 @@ class OffsetSet:
         for number in numbers:
             base = number << CHUNK_BITS
             yield number, max(start - base, 0), min(end - base, CHUNK)
+
+    def _count_in(self, number: int, low: int, high: int) -> int:
+        held = self._chunks[number]
+        if held is FULL:
+            return high - low
+        if isinstance(held, int):
+            return (held >> low & ((1 << (high - low)) - 1)).bit_count()
+        places = memoryview(held).cast("H")
+        return bisect_left(places, high) - bisect_left(places, low)
+
+    def _behind(self, start: int, end: int, number: int) -> int:
+        """As `after_missing`, where there are so many."""
+        for run in self.missing_runs(start, end):
+            if run.end - run.start >= number:
+                return run.start + number
+            number -= run.end - run.start
+        return end
 
     def _put(self, number: int, bits: int) -> None:
         held = self._chunks.get(number)

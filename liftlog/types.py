@@ -540,6 +540,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return 0 if self.max_messages_per_subject is UNSET else self.max_messages_per_subject
 
     @property
+    def limits_front(self) -> bool:
+        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
+        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+
+    @property
     def rolls_up(self) -> bool:
         """R23: whether a message may say that those before it go."""
         return self.allow_rollup is True

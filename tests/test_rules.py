@@ -25,6 +25,7 @@ SOURCES = ("core", "storage", "driver", "real", "api", "messages")
 EXPECTED = (
     *(f"I{n}" for n in range(1, 4)),
     *(f"R{n}" for n in range(1, 24)),
+    "R25",
     "R26",
     *(f"N{n}" for n in range(1, 12)),
     *(f"M{n}" for n in range(1, 6)),

@@ -132,7 +132,8 @@ class MoveLogStart(StorageJob):
 class RetainLog(StorageJob):
     """C3: let whole sealed segments below `limit` go that the policy does not keep -> `LogStartMoved`.
 
-    What lies at or above `needed_from` stays, whatever the policy says (L7): it has message ids.
+    What lies at or above `needed_from` stays, whatever the policy says (L7): it has message ids. Below
+    `gone_below` everything is gone (R25), and no policy is asked.
     """
 
     log: PartitionId
@@ -140,6 +141,7 @@ class RetainLog(StorageJob):
     limit: int
     now_ms: int
     needed_from: int = NUMBER_MAX
+    gone_below: int = 0
 
 
 class CompactLog(StorageJob):

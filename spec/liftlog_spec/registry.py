@@ -327,6 +327,22 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 3, "entries": 2, "subjects": 1},
         ),
         ModelEntry(
+            "front-limits",
+            "liftlog_spec.models.front_limits",
+            "LimitsAtFront",
+            "the newest so many messages stay, beside deletions and a limit by subject",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "subjects": "Subjects",
+                "of_subject": "OfSubject",
+                "limit": "Limit",
+                "epochs": "Epochs",
+                "deletes": "Deletes",
+            },
+            small={"records": 2, "entries": 2, "subjects": 1},
+        ),
+        ModelEntry(
             "roll-ups",
             "liftlog_spec.models.roll_ups",
             "RollUpMessages",

@@ -200,6 +200,62 @@ def test_r22_the_newest_of_each_subject_stay_on_every_node_also_when_leaders_die
     with_cluster(tmp_path, 3, story)
 
 
+def test_r25_the_newest_messages_stay_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        client = cluster.client
+        config = StreamConfig("runs", "runs.*", 1, 3, 2, removal=True, retention_messages=5)
+        await client.create_stream(config)
+        info = await client.stream("runs")
+
+        async def put(count: int) -> int:
+            """Publish so many. Where the last one ends."""
+            end = 0
+            for number in range(count):
+                result = await client.publish(f"runs.{number % 3}", b"%d" % number, timeout_ms=10_000)
+                while result.outcome != "ok":
+                    await asyncio.sleep(0.05)
+                    result = await client.publish(f"runs.{number % 3}", b"%d" % number, timeout_ms=10_000)
+                end = result.offset + 1
+            return end
+
+        async def shown(node: int, end: int) -> list[int]:
+            """Offsets that a replica shows."""
+            reader, found = client.reader(info, node=node, timeout_ms=20_000), list[int]()
+            while reader.position < end:
+                found += [record.offset for record in await reader.fetch(reader.position)]
+            return found
+
+        async def left(most: int, end: int) -> None:
+            wanted = list(range(end - most, end))
+
+            async def so() -> bool:
+                return all([await shown(node, end) == wanted for node in cluster.running()])
+
+            await until(so, f"{wanted} everywhere", 60.0)
+
+        await left(5, await put(30))
+        leader = await cluster.leader("runs")
+        end, _ = await asyncio.gather(put(12), cluster.kill(leader))
+        await cluster.start(leader)
+        await cluster.in_sync("runs", 3)
+        await left(5, end)
+        told = await cluster.run("stream", "alter", "runs", "--retention-messages", "2")
+        assert told == "stream 'runs': retention_messages 5 -> 2\n"
+        await left(2, end)
+        await cluster.run("stream", "alter", "runs", "--retention-ms", "1000")
+        # The last message is too old as well; what comes next is not, for a second.
+        last = await put(1)
+
+        async def alone() -> bool:
+            counts = await client.subjects("runs")
+            return sum(counts.values()) == 0
+
+        await until(alone, f"nothing below {last} is left", 60.0)
+
+    with_cluster(tmp_path, 3, story)
+
+
 def test_r23_roll_ups_take_what_is_before_them_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         await cluster.newest_level()

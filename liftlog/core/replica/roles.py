@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.consuming import ConsumersLead
+from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
@@ -45,6 +46,7 @@ class LeaderRoles(NamedTuple):
     restating: Restating | None = None
     limits: SubjectLimits | None = None
     roll_ups: RollUps | None = None
+    front: FrontLimits | None = None
 
     def delete(
         self,
@@ -93,13 +95,15 @@ class LeaderRoles(NamedTuple):
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""
-        if self.consumers is None or self.roll_ups is None:
+        if self.consumers is None or self.roll_ups is None or self.front is None:
             return
         if read is None:
             self.roll_ups.go_on()
             self.consumers.work()
         elif read.request == self.roll_ups.request:
             self.roll_ups.on_read(read)
+        elif read.request == self.front.request:
+            self.front.on_read(read)
         else:
             self.consumers.on_read(read)
 
@@ -160,7 +164,9 @@ def leader_roles(
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges)
     roll_ups.tell(serving.leo_moved)
-    leader = JournalLeader(state, deletions, subject_purges, limits, consumers, roll_ups)
+    front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups)
+    front.tell(serving.leo_moved)
+    leader = JournalLeader(state, deletions, subject_purges, front, consumers)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
@@ -169,4 +175,5 @@ def leader_roles(
         consumers=consumers,
         limits=limits,
         roll_ups=roll_ups,
+        front=front,
     )

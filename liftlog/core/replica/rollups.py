@@ -80,6 +80,14 @@ class RollUps:
         self.asked = 0
         """The question that storage has about subjects; 0 = none."""
 
+    @property
+    def through(self) -> int:
+        """Of what lies below, all is written that goes by roll-ups."""
+        config = self._data.config
+        if config is None or not config.rolls_up:
+            return self._data.hw
+        return self._said if self._found else max(self._at, 0)
+
     def tell(self, moved: Callable[[], None]) -> None:
         """Whom to tell that entries were written."""
         self._moved = moved

@@ -20,15 +20,23 @@ def removals(draws: Draws) -> Knobs:
     longest journal, and then they wait for an operator, who may undo deletions (R14).
     """
     keeps = draws.part("limit").choice((0, 0, 1, 2, 5))
+    most = draws.part("front").choice((0, 0, 0, 3, 15))
+    age_ms = draws.part("age").choice((0, 0, 0, 1500, 5000))
+    plain = (
+        small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2)
+        for number in range(draws.choice((1, 1, 2)))
+    )
     streams = tuple(
         msgspec.structs.replace(
-            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2),
+            stream,
             removal=True,
-            subject=f"s{number}.in.*",
+            retention_messages=most or stream.retention_messages,
+            retention_ms=age_ms or stream.retention_ms,
+            subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
         )
-        for number in range(draws.choice((1, 1, 2)))
+        for stream in plain
     )
     knobs = base_knobs(
         draws,

@@ -284,6 +284,20 @@ def _over_limit(world: World) -> str:
         problem = deletions.over_limit(config.keeps_of_subject, start)
         if problem:
             return problem
+    return _over_front(world)
+
+
+def _over_front(world: World) -> str:
+    """R25: which partition has more messages than its stream keeps, or older ones; empty if none has."""
+    newest = world.newest_metadata()
+    for config, deletions, start in _removing(world, lambda config: config.limits_front):
+        leader = newest.partitions[deletions.data.id].leader if newest is not None else 0
+        if not leader:
+            continue
+        world.observer.checks.counts["LimitHolds"] += 1
+        problem = deletions.over_front(config, start, world.machines[leader].clock.wall_ms())
+        if problem:
+            return problem
     return ""
 
 

@@ -60,7 +60,7 @@ class Account:
             found = self._deletions[partition] = DeletionTruth(
                 self.truth(partition),
                 self.truth(partition.journal),
-                self.metadata.subject_limits,
+                self.metadata,
                 lambda: self.furthest_start(partition),
                 self.metadata.queues,
             )

@@ -74,7 +74,8 @@
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     OneOfGroup           of the streams of a queue group, no two store one message (N11)
-    LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
+    LimitHolds           once all is healed, no subject and no partition has more messages than its stream
+                         keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
     WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
@@ -19,9 +19,11 @@ from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
-from liftlog.types import NUMBER_MAX, Batch, PartitionId
+from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, was_rolled_up
+from liftlog_sim.truth.fronts import FrontLeast, over_front
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.queues import DoneWith, front_of
 
 
@@ -33,8 +35,8 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
-    `starts`: where that copy begins now which begins last. `limits`: by stream, how many messages of a
-    subject it was to keep, when these were least (R22). `queues`: streams that are work queues (R26).
+    `starts`: where that copy begins now which begins last. `limits`: what streams were to keep, when that
+    was least (R22, R25). `queues`: streams that are work queues (R26).
     """
 
     __slots__ = (
@@ -46,7 +48,7 @@ class DeletionTruth:
         self,
         data: PartitionTruth,
         journal: PartitionTruth,
-        limits: Mapping[int, int] | None = None,
+        limits: MetadataTruth | None = None,
         starts: Callable[[], int] = lambda: 0,
         queues: Collection[int] = (),
     ) -> None:
@@ -55,7 +57,7 @@ class DeletionTruth:
         self._starts = starts
         self._furthest = 0
         """Where any copy was ever seen to begin."""
-        self._limits = {} if limits is None else limits
+        self._limits = limits
         self._queues = queues
         self.done_with = DoneWith(data)
         self.asked = AskedDeletions()
@@ -84,7 +86,7 @@ class DeletionTruth:
                 continue
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
-                self._take(entry, offset + 1)
+                self._take(entry, offset + 1, record.timestamp_ms)
             elif isinstance(entry, RolledUp):
                 self._rolled_up(entry, offset + 1)
             elif isinstance(entry, Restated):
@@ -95,10 +97,16 @@ class DeletionTruth:
         """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
         return self.named().get((offset, epoch_at(self.data.history, offset)), NUMBER_MAX)
 
-    def _take(self, entry: RemovedRuns, end: int) -> None:
+    def _take(self, entry: RemovedRuns, end: int, stamp_ms: int) -> None:
         """An entry is committed. NothingElseGone."""
-        keeps = self._limits.get(self.data.id.stream, 0)
-        gone = {offset for offset, _ in (*self._named, *entry.named())} if keeps else set[int]()
+        stream, limits = self.data.id.stream, self._limits
+        keeps = limits.subject_limits.get(stream, 0) if limits is not None else 0
+        least = limits.front_limits.get(stream, FrontLeast()) if limits is not None else FrontLeast()
+        any_limit = keeps or any(least)
+        gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
+        if self.is_queue:
+            # R26: who counts does not wait for acks that are on their way.
+            gone -= {offset for offset, _ in self.done_with.ends}
         for named in entry.named():
             if named in self._named:
                 continue
@@ -107,6 +115,8 @@ class DeletionTruth:
             if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
                 problem = ""
             if problem and was_rolled_up(self.data, named[0]):
+                problem = ""
+            if problem and least.takes(named[0], stamp_ms, self.data, gone):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
@@ -169,6 +179,15 @@ class DeletionTruth:
                 counts[record.subject] = counts.get(record.subject, 0) + 1
         over = [f"{subject.decode()} has {count}" for subject, count in counts.items() if count > keeps]
         return f"partition {self.data.id} is to keep {keeps} of a subject; {over[0]}" if over else ""
+
+    def over_front(self, config: StreamConfig, start: int, now_ms: int) -> str:
+        """R25: what limits by number and age should have taken, at `start` and above; empty if nothing."""
+        return over_front(config, start, now_ms, self.data, {offset for offset, _ in self.named()})
+
+    def shown_in(self, start: int, end: int) -> list[int]:
+        """Which committed offsets of [start, end) no entry names."""
+        gone = {offset for offset, _ in self.named()}
+        return [offset for offset in range(start, min(end, self.data.hw)) if offset not in gone]
 
     def left_before(self, start: int) -> str:
         """R23: what is left from `start` on that lies before a roll-up of it; empty if nothing is."""
