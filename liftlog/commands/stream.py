@@ -170,6 +170,7 @@ LOG_OPTIONS = (
     "removal",
     "max_messages_per_subject",
     "allow_rollup",
+    "allow_ttl",
     "work_queue",
     "segment_bytes",
     "segment_ms",
@@ -210,6 +211,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         const=True,
         default=UNSET,
         help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
+    )
+    create.add_argument(
+        "--allow-ttl",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
@@ -311,6 +319,12 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal, or no "
         "longer",
+    )
+    alter.add_argument(
+        "--allow-ttl",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")

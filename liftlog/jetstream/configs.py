@@ -130,8 +130,6 @@ NOTE_METADATA = "js.metadata"
 NOTE_DISCARD = "js.discard"
 NOTE_INDIRECT = "js.no_direct"
 NOTE_CONSUMERS = "js.max_consumers"
-NOTE_TTL = "js.allow_msg_ttl"
-"""Asked for by every key-value bucket. A message that has a TTL is refused all the same (10166)."""
 NOTE_INACTIVE = "js.inactive_threshold"
 NOTE_PENDING = "js.max_ack_pending"
 
@@ -245,6 +243,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         deny_purge=config.deny_purge or config.sealed or UNSET,
         sealed=config.sealed or UNSET,
         allow_rollup=config.allow_rollup_hdrs or UNSET,
+        allow_ttl=config.allow_msg_ttl or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -257,7 +256,6 @@ def notes_of(config: JsStreamConfig, created_ms: int) -> tuple[tuple[str, str], 
         NOTE_DESCRIPTION: config.description,
         NOTE_DISCARD: "new" if config.discard == "new" else "",
         NOTE_INDIRECT: "" if config.allow_direct else "1",
-        NOTE_TTL: "1" if config.allow_msg_ttl else "",
         NOTE_CONSUMERS: config.max_consumers if config.max_consumers > 0 else "",
         NOTE_INACTIVE: limits.inactive_threshold if limits is not None else "",
         NOTE_PENDING: limits.max_ack_pending if limits is not None else "",
@@ -321,7 +319,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_delete=config.deny_delete is True,
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
-        allow_msg_ttl=NOTE_TTL in notes,
+        allow_msg_ttl=config.has_ttl,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -349,7 +347,7 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     Raises JsError for what cannot be changed.
     """
     changes: dict[str, Any] = {}
-    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+    if before.has_ttl and not after.has_ttl:
         raise STREAM_INVALID.because("message TTL status can not be disabled")
     for name in FROM_JETSTREAM:
         old, new = getattr(before, name), getattr(after, name)
@@ -407,6 +405,7 @@ FROM_JETSTREAM = (
     "deny_purge",
     "sealed",
     "allow_rollup",
+    "allow_ttl",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

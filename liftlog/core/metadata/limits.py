@@ -153,6 +153,11 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_rollup takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
+    if config.has_ttl and not config.has_journal:
+        return (
+            "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal), which cannot be altered later"
+        )
     if config.is_queue and (problem := _queue_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:

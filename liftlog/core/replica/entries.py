@@ -6,7 +6,9 @@
                  is gone by entries below, but for records below that offset of the data
     3  rolled up epoch, offset: on all roll-ups that lie below that offset of the data, up to a record of this
                  epoch, the leader has acted (R23): by entries before this one
-    4  done with  as the first kind: a consumer of a work queue is done with these (R26)
+    4  outlived  epoch, offset: of the messages below that offset of the data, up to a record of this epoch,
+                 that are to go after a time (R24), none is left: entries before this one name them
+    5  done with  as the first kind: a consumer of a work queue is done with these (R26)
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -22,7 +24,8 @@ from liftlog.types import NUMBER_MAX, LiftlogError, OffsetRange
 REMOVED = 1
 RESTATED = 2
 ROLLED_UP = 3
-DONE_WITH = 4
+OUTLIVED = 4
+DONE_WITH = 5
 RUNS_MAX = 10_000
 """Runs that one entry names at most: some 30 KB if they lie apart."""
 
@@ -89,22 +92,37 @@ class RolledUp(NamedTuple):
     through: int
 
 
-def encode_rolled_up(said: RolledUp) -> bytes:
-    """An entry of the third kind."""
-    data = bytearray([ROLLED_UP])
+class Outlived(NamedTuple):
+    """An entry of the fourth kind."""
+
+    epoch: int
+    through: int
+
+
+def encode_come_to(said: RolledUp | Outlived) -> bytes:
+    """An entry of the third or fourth kind."""
+    data = bytearray([ROLLED_UP if isinstance(said, RolledUp) else OUTLIVED])
     _put(data, said.epoch)
     _put(data, said.through)
     return bytes(data)
 
 
-def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp:
+_OF_TWO_NUMBERS: dict[int, type[Restated | RolledUp | Outlived]] = {
+    RESTATED: Restated,
+    ROLLED_UP: RolledUp,
+    OUTLIVED: Outlived,
+}
+
+
+def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp | Outlived:
     """An entry of any kind. Raises BadEntry."""
-    if data and data[0] in (RESTATED, ROLLED_UP):
-        numbers = list(_numbers(data))
-        if len(numbers) != 2:
-            raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
-        return Restated(*numbers) if data[0] == RESTATED else RolledUp(*numbers)
-    return decode_removed(data)
+    kind = _OF_TWO_NUMBERS.get(data[0]) if data else None
+    if kind is None:
+        return decode_removed(data)
+    numbers = list(_numbers(data))
+    if len(numbers) != 2:
+        raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
+    return kind(*numbers)
 
 
 def decode_removed(data: bytes) -> RemovedRuns:

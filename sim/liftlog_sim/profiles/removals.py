@@ -35,6 +35,7 @@ def removals(draws: Draws) -> Knobs:
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
+            allow_ttl=draws.part("times").choice((True, True, msgspec.UNSET)),
         )
         for stream in plain
     )

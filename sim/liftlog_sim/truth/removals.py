@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, Restated, RolledUp, decode_entry
+from liftlog.core.replica.entries import Named, Outlived, RemovedRuns, Restated, RolledUp, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
-from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, was_rolled_up
+from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
 from liftlog_sim.truth.fronts import FrontLeast, over_front
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.metadata import MetadataTruth
@@ -89,6 +89,8 @@ class DeletionTruth:
                 self._take(entry, offset + 1, record.timestamp_ms)
             elif isinstance(entry, RolledUp):
                 self._rolled_up(entry, offset + 1)
+            elif isinstance(entry, Outlived):
+                self._outlived(entry, offset + 1)
             elif isinstance(entry, Restated):
                 self.restated = max(self.restated, entry.begin)
         return self._named
@@ -97,8 +99,8 @@ class DeletionTruth:
         """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
         return self.named().get((offset, epoch_at(self.data.history, offset)), NUMBER_MAX)
 
-    def _take(self, entry: RemovedRuns, end: int, stamp_ms: int) -> None:
-        """An entry is committed. NothingElseGone."""
+    def _take(self, entry: RemovedRuns, end: int, written_ms: int) -> None:
+        """An entry is committed, which its leader wrote at this time of his. NothingElseGone."""
         stream, limits = self.data.id.stream, self._limits
         keeps = limits.subject_limits.get(stream, 0) if limits is not None else 0
         least = limits.front_limits.get(stream, FrontLeast()) if limits is not None else FrontLeast()
@@ -114,9 +116,11 @@ class DeletionTruth:
             problem = self.asked.unasked(named[0], self.data, self._named)
             if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
                 problem = ""
-            if problem and was_rolled_up(self.data, named[0]):
+            if problem and (
+                was_rolled_up(self.data, named[0]) or over_at(self.data, named[0]) <= written_ms
+            ):
                 problem = ""
-            if problem and least.takes(named[0], stamp_ms, self.data, gone):
+            if problem and least.takes(named[0], written_ms, self.data, gone):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
@@ -135,6 +139,27 @@ class DeletionTruth:
             left = self._left_before(self._furthest, said.through)
             if left:
                 raise Violation("RollUpHolds", f"{left}, though the entry below journal offset {end} says no")
+
+    def _outlived(self, said: Outlived, end: int) -> None:
+        """An entry is committed that says below where none is left that has a time to live. TtlHolds."""
+        if epoch_at(self.data.history, said.through - 1) == said.epoch:
+            self.journal.checks["TtlHolds"] += 1
+            left = self._overdue(self._furthest, said.through, NUMBER_MAX - 1)
+            if left:
+                raise Violation("TtlHolds", f"{left}, though the entry below journal offset {end} says no")
+
+    def overdue(self, start: int, now_ms: int) -> str:
+        """R24: what is left from `start` on that was over its time then; empty if nothing is."""
+        self.named()
+        return self._overdue(start, self.data.hw, now_ms)
+
+    def _overdue(self, start: int, end: int, now_ms: int) -> str:
+        gone = {offset for offset, _ in self._named}
+        for offset in range(start, min(end, self.data.hw)):
+            over_ms = over_at(self.data, offset)
+            if over_ms <= now_ms and offset not in gone:
+                return f"partition {self.data.id}: offset {offset} is left, which was to go at {over_ms} ms"
+        return ""
 
     @property
     def is_queue(self) -> bool:
