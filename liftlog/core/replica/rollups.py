@@ -81,7 +81,7 @@ class RollUps:
         config = self._data.config
         if config is None or not config.rolls_up:
             return self._data.hw
-        return self._said if self._found else max(self._at, 0)
+        return self._said if self._found else self.passage.at
 
     def tell(self, moved: Callable[[], None]) -> None:
         """Whom to tell that entries were written."""
