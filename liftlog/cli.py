@@ -46,6 +46,7 @@ GROUPS: dict[str, CommandGroup] = {
     "cursor": CommandGroup("liftlog.commands.cursor", "positions in streams that the cluster keeps"),
     "group": CommandGroup("liftlog.commands.group", "consumer groups: who reads what, how far they are"),
     "jetstream": CommandGroup("liftlog.commands.jetstream", "a door for programs written for JetStream"),
+    "import": CommandGroup("liftlog.commands.importing", "move streams from a running JetStream here"),
     "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),
     "sub": CommandGroup("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": CommandGroup("liftlog.commands.cluster", "who is alive, who leads what"),

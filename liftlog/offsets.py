@@ -79,6 +79,36 @@ class OffsetSet:
                     return True
         return False
 
+    def count(self, start: int, end: int) -> int:
+        """How many of [start, end) are in it."""
+        return sum(self._count_in(number, low, high) for number, low, high in self._parts(start, end))
+
+    def next_missing(self, start: int, end: int) -> int:
+        """The first of [start, end) that is not in it; `end` if all are."""
+        return next((run.start for run in self.missing_runs(start, end)), max(start, end))
+
+    def after_missing(self, start: int, end: int, number: int) -> int:
+        """Behind the `number`-th of [start, end) that is not in it; `end` if there are not so many."""
+        while start < end and number > 0:
+            stop = min(end, (start | (CHUNK - 1)) + 1)
+            missing = stop - start - self.count(start, stop)
+            if missing >= number:
+                return self._behind(start, stop, number)
+            start, number = stop, number - missing
+        return max(start, end)
+
+    def missing_runs(self, start: int, end: int) -> Iterator[OffsetRange]:
+        """What of [start, end) is not in it, in rising order; a run ends at the end of a chunk, or before."""
+        while start < end:
+            stop = min(end, (start | (CHUNK - 1)) + 1)
+            held = self._chunks.get(start >> CHUNK_BITS)
+            if held is None:
+                yield OffsetRange(start, stop)
+            elif held is not FULL:
+                low = start & (CHUNK - 1)
+                yield from _runs(~_bits(held) >> low & ((1 << (stop - start)) - 1), start)
+            start = stop
+
     def runs(self, start: int, end: int) -> Iterator[OffsetRange]:
         """What of [start, end) is in it, in rising order; a run ends at the end of a chunk."""
         for number, low, high in self._parts(start, end):
@@ -104,7 +134,11 @@ class OffsetSet:
         while start < end:
             number, low = start >> CHUNK_BITS, start & (CHUNK - 1)
             high = min(CHUNK, low + end - start)
-            self._put(number, ((1 << (high - low)) - 1) << low)
+            held = self._chunks.get(number)
+            if isinstance(held, bytes) and len(held) // 2 + high - low <= LISTED_MAX:
+                self._chunks[number] = _listed_with(held, low, high)
+            else:
+                self._put(number, ((1 << (high - low)) - 1) << low)
             start += high - low
 
     def add_all(self, other: OffsetSet, start: int, end: int) -> None:
@@ -140,6 +174,23 @@ class OffsetSet:
             base = number << CHUNK_BITS
             yield number, max(start - base, 0), min(end - base, CHUNK)
 
+    def _count_in(self, number: int, low: int, high: int) -> int:
+        held = self._chunks[number]
+        if held is FULL:
+            return high - low
+        if isinstance(held, int):
+            return (held >> low & ((1 << (high - low)) - 1)).bit_count()
+        places = memoryview(held).cast("H")
+        return bisect_left(places, high) - bisect_left(places, low)
+
+    def _behind(self, start: int, end: int, number: int) -> int:
+        """As `after_missing`, where there are so many."""
+        for run in self.missing_runs(start, end):
+            if run.end - run.start >= number:
+                return run.start + number
+            number -= run.end - run.start
+        return end
+
     def _put(self, number: int, bits: int) -> None:
         held = self._chunks.get(number)
         if held is not None:
@@ -153,6 +204,13 @@ class OffsetSet:
             self._chunks[number] = places.tobytes()
         else:
             self._chunks[number] = bits
+
+
+def _listed_with(held: bytes, low: int, high: int) -> bytes:
+    """Places, and those of [low, high): what is added one by one costs little."""
+    places = memoryview(held).cast("H")
+    first, last = bisect_left(places, low), bisect_left(places, high)
+    return held[: 2 * first] + array("H", range(low, high)).tobytes() + held[2 * last :]
 
 
 def _count_runs(held: Held) -> int:

@@ -121,6 +121,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.nats_login",
         "liftlog.client",
     ),
+    "liftlog.moving": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.parcel",
+        "liftlog.options",
+        "liftlog.subjects",
+        "liftlog.nats_login",
+        "liftlog.client",
+        "liftlog.jetstream",
+    ),
     "liftlog.queue": (
         "liftlog.types",
         "liftlog.mutants",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from liftlog.messages.clients import ClientReply, ReadReply
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.offsets import OffsetSet
 from liftlog.types import (
@@ -17,7 +18,6 @@ from liftlog.types import (
     ClientRef,
     CompactionPolicy,
     EpochStart,
-    FileSpan,
     HardState,
     Identity,
     LogOptions,
@@ -132,7 +132,8 @@ class MoveLogStart(StorageJob):
 class RetainLog(StorageJob):
     """C3: let whole sealed segments below `limit` go that the policy does not keep -> `LogStartMoved`.
 
-    What lies at or above `needed_from` stays, whatever the policy says (L7): it has message ids.
+    What lies at or above `needed_from` stays, whatever the policy says (L7): it has message ids. Below
+    `gone_below` everything is gone (R25), and no policy is asked.
     """
 
     log: PartitionId
@@ -140,6 +141,7 @@ class RetainLog(StorageJob):
     limit: int
     now_ms: int
     needed_from: int = NUMBER_MAX
+    gone_below: int = 0
 
 
 class CompactLog(StorageJob):
@@ -443,6 +445,19 @@ class RefusePublishes(Effect):
     """L2: which number of its run is due, for a producer that has sent another one; -1: not said."""
     newest_run: int = -1
     """L2: the newest run of the producer, for one that is of an older run; -1: not said."""
+
+
+class PublishLetter(Effect):
+    """K9: publish a dead letter -> `LetterAnswered` with the same partition, epoch and token, if anybody
+    answers it.
+    """
+
+    partition: PartitionId
+    epoch: int
+    token: int
+    subject: str
+    headers: bytes
+    value: bytes
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.messages.clients import ClientMessage
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     FIRST_CLUSTER,
     Batch,
     ClientRef,
     ClusterEpoch,
-    FileSpan,
     LogSummary,
     Message,
     OffsetRange,
@@ -252,6 +252,15 @@ class Published(Event):
     timestamp_ms: int
     plain: bool = False
     """Somebody has looked already: none has headers, none is in an envelope (L4)."""
+
+
+class LetterAnswered(Event):
+    """K9: a stream has stored a dead letter, or has it already; or `problem` says why not."""
+
+    partition: PartitionId
+    epoch: int
+    token: int
+    problem: str = ""
 
 
 class ClientRequest(Event):

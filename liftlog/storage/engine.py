@@ -471,7 +471,7 @@ class StorageEngine:
             uncommitted = 0 if isinstance(log, Failure) else log.leo - job.limit
             kept = max(1, policy.retention_messages - uncommitted)
             policy = RetentionPolicy(policy.retention_ms, policy.retention_bytes, kept)
-        limits = job.limit, job.now_ms, job.needed_from
+        limits = job.limit, job.now_ms, job.needed_from, job.gone_below
         start = 0 if isinstance(log, Failure) else new_start(log, policy, *limits)
         return self._move_start(MoveLogStart(job.log, start))
 

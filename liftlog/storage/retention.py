@@ -22,10 +22,15 @@ from liftlog.types import NUMBER_MAX, RetentionPolicy
 
 
 def new_start(
-    log: Log, policy: RetentionPolicy, limit: int, now_ms: int, needed_from: int = NUMBER_MAX
+    log: Log,
+    policy: RetentionPolicy,
+    limit: int,
+    now_ms: int,
+    needed_from: int = NUMBER_MAX,
+    gone_below: int = 0,
 ) -> int:
     """Where the log may begin: the log start as it is, or the end of the last segment that goes. What lies at
-    or above `needed_from` stays.
+    or above `needed_from` stays. Whole segments below `gone_below` go whatever the policy says (R25).
     """
     start = log.log_start
     following_bytes = bytes_below(log, limit)
@@ -37,11 +42,13 @@ def new_start(
         enough_bytes = policy.retention_bytes and following_bytes >= policy.retention_bytes
         messages = min(limit, log.leo) - segment.end_offset
         enough_messages = policy.retention_messages and messages >= policy.retention_messages
-        if not (too_old or enough_bytes or enough_messages):
+        gone = segment.end_offset <= gone_below
+        if not (too_old or enough_bytes or enough_messages or gone):
             break
         start = max(start, segment.end_offset)
     active = log.segment_of(log.leo)
     idle = policy.retention_ms and active.greatest_ms < now_ms - policy.retention_ms
+    idle = idle or log.leo <= gone_below
     return log.leo if idle and active.base_offset <= start and log.leo <= min(limit, needed_from) else start
 
 

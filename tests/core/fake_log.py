@@ -119,7 +119,8 @@ class Log:
         for batch in self.batches[:-1]:
             follow = self.leo - batch.end_offset
             limit = min(job.limit, job.needed_from)
-            if batch.end_offset > limit or follow < job.policy.retention_messages:
+            kept = follow < (job.policy.retention_messages or self.leo)
+            if batch.end_offset > limit or (kept and batch.end_offset > job.gone_below):
                 break
             self._begin_at(batch.end_offset)
         return LogStartMoved(job.log, self.log_start)

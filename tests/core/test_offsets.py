@@ -33,6 +33,13 @@ def test_it_holds_what_was_put_in(runs: list[tuple[int, int]], start: int, end: 
     assert (len(some), bool(some)) == (len(plain), bool(plain))
     assert flat(list(some.runs(start, end))) == within
     assert some.any_in(start, end) == bool(within)
+    assert some.count(start, end) == len(within)
+    missing = [offset for offset in range(start, end) if offset not in plain]
+    assert flat(list(some.missing_runs(start, end))) == missing
+    assert some.next_missing(start, end) == (missing[0] if missing else max(start, end))
+    for number in (1, 2, len(missing), len(missing) + 1):
+        behind = missing[number - 1] + 1 if 0 < number <= len(missing) else max(start, end)
+        assert number == 0 or some.after_missing(start, end, number) == behind
     looked_at = [edge + more for edge in EDGES for more in (0, 1, 65)]
     assert all((offset in some) == (offset in plain) for offset in looked_at)
 

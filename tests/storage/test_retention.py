@@ -163,6 +163,8 @@ def test_what_goes_is_what_some_limit_allows_and_what_stays_is_enough_c3(
     now_ms = START_MS + now_after_ms
     at = new_start(log, policy, limit, now_ms, needed_from)
     boundaries = [0, *(one.end_offset for one in log.sealed)]
+    if retention_ms and START_MS + (log.leo - 1) * 10 < now_ms - retention_ms:
+        boundaries.append(log.leo)
     assert at in boundaries and at <= min(limit, needed_from)
 
     def may_go(segment_end: int) -> bool:
@@ -179,6 +181,16 @@ def test_what_goes_is_what_some_limit_allows_and_what_stays_is_enough_c3(
     assert all(may_go(end) for end in boundaries[1:] if end <= at)
     following = [end for end in boundaries if end > at]
     assert not following or following[0] > min(limit, needed_from) or not may_go(following[0])
+
+
+@given(st.integers(0, 61), st.integers(0, 61), st.one_of(st.just(NO_LIMIT), st.integers(0, 61)))
+def test_segments_in_which_all_is_gone_go_whatever_the_policy_says_R25(
+    gone_below: int, limit: int, needed_from: int
+) -> None:
+    log = make()
+    at = new_start(log, RetentionPolicy(retention_bytes=10**9), limit, START_MS, needed_from, gone_below)
+    ends = [0, *(one.end_offset for one in log.sealed), log.leo]
+    assert at == max(end for end in ends if end <= min(gone_below, limit, needed_from))
 
 
 def test_the_job_moves_the_log_start_durably_and_answers_with_it() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product
 
+from liftlog.core.consumers.letters import letter_problem
 from liftlog.core.consumers.state import Consumer, Consumers
 from liftlog.messages import (
+    DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
     DELIVER_NEW,
@@ -40,15 +42,20 @@ LASTS_MAX = 65_536
 """Subjects with whose last messages one consumer may begin."""
 LASTS_ALL_MAX = 4 * LASTS_MAX
 """Last messages that all consumers of a partition together may still have to be given."""
+EVERY_SUBJECT = ">"
 LOOKED_AT_ONCE = 1024
 """Offsets of which it is asked at once which of them are gone."""
 
 
 def not_created(
-    request: CreateConsumerRequest, consumers: Consumers, creating: Sequence[CreateConsumerRequest], hw: int
+    request: CreateConsumerRequest,
+    consumers: Consumers,
+    creating: Sequence[CreateConsumerRequest],
+    hw: int,
+    listened: Sequence[str],
 ) -> ErrorReply | None:
     """Why it cannot be made, or not now, where no other one is like it. `creating`: those under way; `hw`: of
-    the data.
+    the data; `listened`: on which subjects its partition stores messages.
     """
     name, config = request.name, request.config
     if intake.name_problem(name):
@@ -66,7 +73,8 @@ def not_created(
     if config.deliver == DELIVER_LAST and config.patterns:
         text = "the last message that a filter matches is not looked for: say deliver 'last-per-subject'"
         return ErrorReply(ERR_INVALID, text, False)
-    if problem := _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config):
+    problem = _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config)
+    if problem := problem or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
@@ -84,8 +92,38 @@ def not_created(
     return _too_many_pending([*configs, config])
 
 
-def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers) -> ErrorReply | None:
-    """Why a consumer cannot be altered so, where it is not so already."""
+def not_of_queue(config: ConsumerConfig) -> ErrorReply | None:
+    """R26: why a work queue has no such consumer; None if it may."""
+    if config.deliver == DELIVER_ALL:
+        return None
+    text = f"a consumer of a work queue begins with the first message, not with {config.deliver!r}"
+    return ErrorReply(ERR_INVALID, f"{text}: say deliver {DELIVER_ALL!r}", False)
+
+
+def shared_with(
+    request: CreateConsumerRequest, consumers: Consumers, creating: Sequence[CreateConsumerRequest]
+) -> str:
+    """R26: another consumer that may be given what this one is given; empty if there is none."""
+    others = [(one.name, one.config) for one in consumers.by_number.values()]
+    others += [(asked.name, asked.config) for asked in creating]
+    for name, config in others:
+        pairs = product(request.config.patterns or (EVERY_SUBJECT,), config.patterns or (EVERY_SUBJECT,))
+        if any(overlap(first, second) for first, second in pairs):
+            return name
+    return ""
+
+
+def is_shared(name: str) -> ErrorReply:
+    """What who asks for a consumer of a work queue is told then."""
+    text = f"consumer {name!r} may be given the same messages, and each message of a work queue is for one"
+    text = f"{text} consumer: use that one, or filters that match other subjects"
+    return ErrorReply(ERR_INVALID, text, False)
+
+
+def not_altered(
+    request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers, listened: Sequence[str]
+) -> ErrorReply | None:
+    """Why a consumer cannot be altered so, where it is not so already. `listened`: as above."""
     config, now = request.config, consumer.config
     if now != request.was:
         text = f"consumer {consumer.name!r} was altered meanwhile: look at it again, and then alter it"
@@ -94,7 +132,7 @@ def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Co
         if getattr(config, name) != getattr(now, name):
             text = f"{name} of a consumer stays {getattr(now, name)!r}: make another consumer"
             return ErrorReply(ERR_INVALID, text, False)
-    if problem := _waits_problem(config) or _notes_problem(config):
+    if problem := _waits_problem(config) or _notes_problem(config) or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     others = [one.config for one in consumers.by_number.values() if one is not consumer]
     return _too_many_pending([*others, config])

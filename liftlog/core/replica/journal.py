@@ -12,13 +12,13 @@ from typing import NamedTuple
 from liftlog.core.replica.consuming import ConsumersLead
 from liftlog.core.replica.entries import encode_removed
 from liftlog.core.replica.forbidding import not_deleted
+from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.state import LogState
-from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges, deciding_refusal
 from liftlog.format import encode_values
 from liftlog.messages import (
@@ -192,20 +192,22 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_limits", "_purges", "_roll_ups")
+    __slots__ = ("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_purges", "_roll_ups")
 
     def __init__(
         self,
         leading: LeaderState,
         deletions: Deletions,
         purges: SubjectPurges,
-        limits: SubjectLimits,
+        front: FrontLimits,
         consumers: ConsumersLead,
-        roll_ups: RollUps,
+        lifetimes: Lifetimes,
     ) -> None:
-        super().__init__(limits.log, leading)
-        self._limits = limits
-        self._roll_ups = roll_ups
+        super().__init__(front.limits.log, leading)
+        self._front = front
+        self._limits = front.limits
+        self._roll_ups = front.roll_ups
+        self._lifetimes = lifetimes
         self._deletions = deletions
         self._purges = purges
         self._consumers = consumers
@@ -256,12 +258,15 @@ class JournalLeader(Leader):
         self._purges.go_on()
         self._limits.go_on()
         self._roll_ups.go_on()
+        self._lifetimes.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
         """Whoever has waited for too long is told."""
         self._deletions.tick()
         self._purges.tick()
+        self._front.tick()
         self._limits.tick()
         self._roll_ups.go_on()
+        self._lifetimes.tick()
         self._consumers.tick()

@@ -121,6 +121,7 @@ class LeaderState:
         "epoch",
         "epoch_start",
         "followers",
+        "front",
         "needed_from",
         "pace",
         "pending",
@@ -154,6 +155,8 @@ class LeaderState:
         self.pace = Pace(ctx, record, leo)
         self.needed_from: int | None = None
         """L7: the log must not lose what lies here or behind it; None: it may lose anything."""
+        self.front = 0
+        """R25: what lies below here is gone."""
 
     @property
     def no_promise(self) -> str:
@@ -237,6 +240,10 @@ class LeaderState:
     def needs_from(self, offset: int | None) -> None:
         """L7: from here on there are message ids that a later leader may have to know."""
         self.needed_from = offset
+
+    def front_gone(self, offset: int) -> None:
+        """R25: what lies below here is gone."""
+        self.front = offset
 
     def pending_tick(self) -> None:
         self.pending_ticks += 1

@@ -56,6 +56,15 @@ class SubjectLimits:
         self.asked = 0
         """The question that storage has; 0 = none."""
 
+    @property
+    def through(self) -> int:
+        """Of what lies below, all is written that goes by this limit."""
+        config = self._data.config
+        keep = config.keeps_of_subject if config is not None else 0
+        if not keep:
+            return self._data.hw
+        return self._done if keep == self._keep else 0
+
     def tick(self) -> None:
         """Begin to look, if there is anything to look at; at most once a tick."""
         config = self._data.config

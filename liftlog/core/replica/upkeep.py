@@ -38,6 +38,7 @@ from liftlog.messages import (
     StorageJob,
     SubjectsFolded,
 )
+from liftlog.types import RetentionPolicy
 
 SLICE_BYTES = 256 * 1024
 """What one job of compaction or scrubbing reads and writes, about: a few milliseconds of a disk."""
@@ -171,7 +172,11 @@ class Upkeep:
             needed_from = settled
         else:
             self.ctx.mark("L7.kept")
-        return RetainLog(self.log.id, config.retention, settled, self.ctx.wall_ms, needed_from)
+        policy, front = config.retention, 0
+        if config.has_journal:
+            # R25: by number and age messages are gone before their bytes are.
+            policy, front = RetentionPolicy(0, policy.retention_bytes, 0), self.log.leading.front
+        return RetainLog(self.log.id, policy, settled, self.ctx.wall_ms, needed_from, front)
 
     def _compact(self) -> StorageJob | None:
         config = self.log.config

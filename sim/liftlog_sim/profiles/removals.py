@@ -9,6 +9,9 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
+QUEUE_SHARE = 0.4
+"""So many of the streams are work queues, where there are consumers (R26)."""
+
 
 def removals(draws: Draws) -> Knobs:
     """Leaders change, copies fall behind in one log or the other, and power fails between two syncs.
@@ -17,15 +20,24 @@ def removals(draws: Draws) -> Knobs:
     longest journal, and then they wait for an operator, who may undo deletions (R14).
     """
     keeps = draws.part("limit").choice((0, 0, 1, 2, 5))
+    most = draws.part("front").choice((0, 0, 0, 3, 15))
+    age_ms = draws.part("age").choice((0, 0, 0, 1500, 5000))
+    plain = (
+        small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2)
+        for number in range(draws.choice((1, 1, 2)))
+    )
     streams = tuple(
         msgspec.structs.replace(
-            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2),
+            stream,
             removal=True,
-            subject=f"s{number}.in.*",
+            retention_messages=most or stream.retention_messages,
+            retention_ms=age_ms or stream.retention_ms,
+            subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
+            allow_ttl=draws.part("times").choice((True, True, msgspec.UNSET)),
         )
-        for number in range(draws.choice((1, 1, 2)))
+        for stream in plain
     )
     knobs = base_knobs(
         draws,
@@ -85,10 +97,21 @@ def groups(draws: Draws) -> Knobs:
 
 def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
-    (K1 to K8).
+    (K1 to K8), and a stream for dead letters (K9).
     """
+    knobs = removals(draws)
+    queues = draws.part("queues")
+    streams = tuple(
+        msgspec.structs.replace(one, work_queue=True, max_messages_per_subject=msgspec.UNSET)
+        if queues.part(one.name).random() < QUEUE_SHARE
+        else one
+        for one in knobs.streams
+    )
+    letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
+    letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(
-        removals(draws),
+        knobs,
+        streams=(*streams, letters),
         delete_share=draws.choice((0.0, 0.3)),
         admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
         consumers=draws.choice((3, 5)),

@@ -22,6 +22,8 @@
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
     DeliveriesNumbered   a delivery has the number that its record gives it (K8)
+    DeadLettersStored    a message that was delivered for the last time is pending until its letter is
+                         committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -74,8 +76,11 @@
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     OneOfGroup           of the streams of a queue group, no two store one message (N11)
-    LimitHolds           once all is healed, no subject has more messages than its stream keeps (R22)
+    LimitHolds           once all is healed, no subject and no partition has more messages than its stream
+                         keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
+    TtlHolds             nothing is left over its time, where an entry says so, and at the end (R24)
+    WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -117,6 +122,8 @@ STEP_INVARIANTS = (
     "PurgeTakesAll",
     "LimitHolds",
     "RollUpHolds",
+    "TtlHolds",
+    "WorkQueueHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -124,6 +131,7 @@ STEP_INVARIANTS = (
     "OfThisIncarnation",
     "PendingExact",
     "DeliveriesNumbered",
+    "DeadLettersStored",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -174,8 +182,9 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
+    "DeadLettersStored",
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )

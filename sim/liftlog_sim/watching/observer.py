@@ -592,7 +592,7 @@ class Observer:
     def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
         if self._log_starts.moved(machine, event.log, event.log_start):
             self.count("log starts moved")
-        self._retaining.moved(machine, event, self.truth(event.log))
+        self._retaining.moved(machine, event, self.truth(event.log), self._account.deletions)
 
     def _opened(self, machine: Machine, event: LogOpened) -> None:
         summary = event.summary

@@ -6,12 +6,14 @@ if retention was what was asked of storage last, and from where the log began th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import LogStartMoved, RetainLog
 from liftlog.types import PartitionId
 from liftlog_sim.devices.copies import segment_paths
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.removals import DeletionTruth
 
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
@@ -41,8 +43,14 @@ class Retaining:
         """The log start is to move for another reason."""
         self._asked.pop((machine.number, log), None)
 
-    def moved(self, machine: Machine, event: LogStartMoved, truth: PartitionTruth) -> None:
-        """Storage has answered. Raises Violation."""
+    def moved(
+        self,
+        machine: Machine,
+        event: LogStartMoved,
+        truth: PartitionTruth,
+        deletions: Callable[[PartitionId], DeletionTruth],
+    ) -> None:
+        """Storage has answered. `deletions`: what is gone of a partition (R25). Raises Violation."""
         asked = self._asked.pop((machine.number, event.log), None)
         replica = machine.node.replicas.get(event.log) if machine.node is not None else None
         if asked is None or asked.run != machine.restarts or replica is None:
@@ -50,9 +58,14 @@ class Retaining:
         if event.log_start <= max(asked.start, truth.purge_asked):
             return
         self._checks.counts["RetentionKeeps"] += 1
+        start = max(asked.start, min(asked.job.gone_below, event.log_start))
+        shown = deletions(event.log).shown_in(asked.start, start) if start > asked.start else []
+        if shown:
+            text = f"offsets {shown} below {asked.job.gone_below} went and were not gone"
+            raise Violation("RetentionKeeps", f"partition {event.log}, copy of {machine.number}: {text}")
         left_bytes = sum(len(machine.disk.content(path)) for path in segment_paths(machine.disk, event.log))
         problem = truth.contents.judge_retention(
-            (asked.start, event.log_start), asked.job.limit, left_bytes, asked.job.policy, asked.job.now_ms
+            (start, event.log_start), asked.job.limit, left_bytes, asked.job.policy, asked.job.now_ms
         )
         if problem:
             raise Violation("RetentionKeeps", f"partition {event.log}, copy of {machine.number}: {problem}")

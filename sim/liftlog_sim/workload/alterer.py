@@ -48,12 +48,14 @@ GROW_SHARE = 0.3
 BESIDE_SHARE = 0.15
 """How often somebody asks for a stream on the subject of a partition instead."""
 LIMIT_SHARE = 0.3
-"""How often it is the limit by subject that is altered, of a stream that has one (R22)."""
+"""How often it is the limit that is altered of a stream that has one, by subject (R22) or another (R25)."""
 SUBJECTS_SHARE = 0.6
 """How often it is the subjects that are altered, of a stream that has several (N10)."""
 SUBJECTS_KEPT, OVERLAPPING_SHARE = 0.6, 0.1
 ROLL_UP_SHARE = 0.2
 """And how often whether messages may roll up others, of a stream of which they may (R23)."""
+TTL_SHARE = 0.1
+"""And whether they may say for how long they stay (R24)."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -93,11 +95,15 @@ class Alterer:
         elif target.config.keeps_of_subject and draws.part("limit").random() < LIMIT_SHARE:
             keeps = StreamChanges(max_messages_per_subject=draws.part("keeps").choice((0, 1, 2, 3, 8)))
             self._ask(turn.name, stream, draws, keeps)
+        elif target.config.limits_front and draws.part("front").random() < LIMIT_SHARE:
+            self._ask(turn.name, stream, draws, _front_changes(target, draws.part("fronts")))
         elif target.more_subjects and draws.part("subjects").random() < SUBJECTS_SHARE:
             self._ask(turn.name, stream, draws, _subjects(target, draws.part("subjects", "chosen")))
         elif target.config.rolls_up and draws.part("roll-up").random() < ROLL_UP_SHARE:
             allows = StreamChanges(allow_rollup=draws.part("allows").random() < 0.7)
             self._ask(turn.name, stream, draws, allows)
+        elif target.config.has_ttl and draws.part("times").random() < TTL_SHARE:
+            self._ask(turn.name, stream, draws, StreamChanges(allow_ttl=draws.part("lets").random() < 0.8))
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:
@@ -205,6 +211,13 @@ def _subjects(target: Target, draws: Draws) -> StreamChanges:
         return StreamChanges(more_subjects=(*more, f"{more[0]}.>", f"{more[0]}.own"))
     some = tuple(subject for subject in more if draws.random() < SUBJECTS_KEPT)
     return StreamChanges(more_subjects=some or more[:1])
+
+
+def _front_changes(target: Target, draws: Draws) -> StreamChanges:
+    """Other limits by number and age (R25), of a stream that does not refuse messages while it is full."""
+    most = 0 if target.config.holds_most else draws.choice((0, 2, 6, 30))
+    age_ms = draws.choice((1000, 4000, 10_000))
+    return StreamChanges(retention_messages=most, retention_ms=age_ms if most % 4 == 0 else 0)
 
 
 def _changes(draws: Draws) -> StreamChanges:

@@ -1,0 +1,245 @@
+"""The JetStream that a stream comes from: one connection, and its answers.
+
+What may be there again later raises OriginAway; what will not, LiftlogError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+
+from liftlog.client.connecting import server_info, why_not_connected
+from liftlog.client.errors import Unreachable, forbids
+from liftlog.nats_login import NO_LOGIN, NatsLogin
+from liftlog.types import LiftlogError
+
+T = TypeVar("T")
+
+ASK_S = 5.0
+"""So long an answer may take."""
+CONNECT_S = 5.0
+COMPLAINTS_MAX = 16
+PENDING_BYTES = 16 * 1024 * 1024
+NOT_ENABLED = (10039, 10076)
+"""JetStream's numbers for a server, or an account, without it."""
+STREAM_NOT_FOUND, CONSUMER_NOT_FOUND = 10059, 10014
+
+Taker = Callable[[bytes, bytes, bytes, bytes], None]
+"""Takes subject, reply subject, body and header block of a message, as they came."""
+
+
+class OriginAway(LiftlogError):
+    """The origin does not answer now."""
+
+
+class OriginSays(LiftlogError):
+    """The origin answered with an error; `number` is JetStream's."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class OriginPlace(NamedTuple):
+    """Where the stream is. `url`: of a NATS server, or of several, with commas."""
+
+    url: str
+    stream: str
+    domain: str = ""
+    login: NatsLogin = NO_LOGIN
+
+    @property
+    def prefix(self) -> str:
+        return f"$JS.{self.domain}.API" if self.domain else "$JS.API"
+
+    @property
+    def shown(self) -> str:
+        """The address without what one logs in with."""
+        return ",".join(one.rsplit("@", 1)[-1] for one in self.url.split(","))
+
+
+class OriginState(msgspec.Struct):
+    """What JetStream says is in the stream."""
+
+    messages: int
+    first_seq: int
+    last_seq: int
+    bytes: int = 0
+    num_deleted: int = 0
+
+
+class OriginStream(msgspec.Struct):
+    """What JetStream says of the stream. `config`: every field that it has."""
+
+    config: dict[str, Any]
+    created: str
+    state: OriginState
+
+
+class OriginPair(msgspec.Struct):
+    consumer_seq: int = 0
+    stream_seq: int = 0
+
+
+class OriginConsumer(msgspec.Struct):
+    """What JetStream says of a consumer."""
+
+    name: str
+    created: str
+    config: dict[str, Any]
+    delivered: OriginPair
+    ack_floor: OriginPair
+    num_ack_pending: int = 0
+    num_redelivered: int = 0
+
+
+class _Page(msgspec.Struct):
+    total: int = 0
+    consumers: list[OriginConsumer] | None = None
+
+
+class _Names(msgspec.Struct):
+    streams: list[str] | None = None
+
+
+class _Fault(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Outcome(msgspec.Struct):
+    error: _Fault | None = None
+
+
+class TellingConnection(NatsConnection):
+    """A connection that hands over what comes for some subscriptions as it came: nats-py takes header blocks
+    apart, and what was not formed as it expects is lost.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takers: dict[int, Taker] = {}
+        """By number of a subscription."""
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        taker = self.takers.get(sid)
+        if taker is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            taker(bytes(subject), bytes(reply), bytes(data), bytes(headers or b""))
+
+
+class JetStreamOrigin:
+    """Asks it. Use as an async context manager."""
+
+    def __init__(self, place: OriginPlace) -> None:
+        self.place = place
+        self.nats = TellingConnection()
+        self._complaints: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
+
+    async def __aenter__(self) -> JetStreamOrigin:
+        """Connect. Raises Unreachable, LiftlogError."""
+        place, login = self.place, self.place.login
+        login.check(place.url)
+
+        async def remember(error: Exception) -> None:
+            self._complaints.append(error)
+
+        connecting = self.nats.connect(
+            servers=place.url.split(","),
+            name="liftlog-import",
+            connect_timeout=int(CONNECT_S),
+            error_cb=remember,
+            reconnect_time_wait=1,
+            max_reconnect_attempts=-1,
+            pending_size=PENDING_BYTES,
+            tls=login.tls_context() if login.wants_tls else None,
+            user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
+            nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
+        )
+        try:
+            await asyncio.wait_for(connecting, CONNECT_S)
+        except (OSError, nats.errors.Error, ValueError) as error:
+            if not isinstance(error, TimeoutError) or not self._complaints:
+                self._complaints.append(error)
+            given = login.signs or login.cert_file is not None or "@" in place.url
+            why = why_not_connected(self.nats, self._complaints[-1], given)
+            await self.nats.close()
+            why = why.replace("--nats URL (or LIFTLOG_NATS)", "--from URL")
+            why = why.replace("--nats-ca", "--from-ca")
+            raise Unreachable(f"cannot reach the origin's NATS at {place.shown}: {why}") from None
+        if (login.wants_tls or "tls://" in place.url) and not server_info(self.nats).get("tls_required"):
+            await self.nats.close()
+            text = f"the origin's NATS at {place.shown} does not speak TLS"
+            raise Unreachable(f"{text}, which its URL or a CA file asks for")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.nats.close()
+
+    async def ask(self, verb: str, body: object = None, kind: type[T] = _Outcome) -> T:  # type: ignore[assignment]
+        """One call. Raises OriginAway; OriginSays, with what JetStream has against it; LiftlogError."""
+        subject = f"{self.place.prefix}.{verb}"
+        payload = b"" if body is None else msgspec.json.encode(body)
+        try:
+            answer = await self.nats.request(subject, payload, timeout=ASK_S)
+        except nats.errors.NoRespondersError:
+            where = f" in domain '{self.place.domain}'" if self.place.domain else ""
+            text = f"no JetStream answers{where} at {self.place.shown}; is it switched on for this account?"
+            raise OriginAway(f"{text} (--domain says which one is asked)") from None
+        except (TimeoutError, nats.errors.TimeoutError):
+            if forbids(self._complaints, subject):
+                text = f"this user of the origin's NATS may not publish to {subject}: log in as one who may"
+                raise OriginSays(0, f"{text}, or allow it in the server's permissions") from None
+            raise OriginAway(f"the origin at {self.place.shown} does not answer {verb} in time") from None
+        except nats.errors.Error as error:
+            raise OriginAway(f"the origin at {self.place.shown} refused {verb}: {error}") from None
+        try:
+            fault = msgspec.json.decode(answer.data, type=_Outcome).error
+            if fault is None:
+                return msgspec.json.decode(answer.data, type=kind)
+        except msgspec.MsgspecError as error:
+            raise LiftlogError(f"the origin answers {verb} otherwise than JetStream does: {error}") from None
+        raise self._said(fault)
+
+    def _said(self, fault: _Fault) -> LiftlogError:
+        stream, where = self.place.stream, self.place.shown
+        if fault.err_code in NOT_ENABLED:
+            text = f"JetStream at {where}: {fault.description}; is this the right account?"
+            return OriginSays(fault.err_code, text)
+        if fault.err_code == STREAM_NOT_FOUND:
+            return OriginSays(fault.err_code, f"there is no stream '{stream}' at {where}")
+        if fault.code == 503:
+            return OriginAway(f"JetStream at {where} is not ready: {fault.description}")
+        text = f"JetStream at {where} says of stream '{stream}': {fault.description} ({fault.err_code})"
+        return OriginSays(fault.err_code, text)
+
+    async def stream(self) -> OriginStream:
+        """What it is, and what is in it now."""
+        return await self.ask(f"STREAM.INFO.{self.place.stream}", kind=OriginStream)
+
+    async def consumers(self) -> list[OriginConsumer]:
+        """All that it has, by name."""
+        found: dict[str, OriginConsumer] = {}
+        offset = 0
+        while True:
+            page = await self.ask(f"CONSUMER.LIST.{self.place.stream}", {"offset": offset}, _Page)
+            some = page.consumers or []
+            found.update((one.name, one) for one in some)
+            offset += len(some)
+            if not some or offset >= page.total:
+                return [found[name] for name in sorted(found)]
+
+    async def streams_of(self, subject: str) -> list[str]:
+        """Which streams keep messages of subjects that this one has something in common with."""
+        names = await self.ask("STREAM.NAMES", {"subject": subject}, _Names)
+        return names.streams or []

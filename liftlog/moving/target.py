@@ -1,0 +1,112 @@
+"""The stream that is being made, in liftlog."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from liftlog.client.client import Client
+from liftlog.client.errors import RequestFailed
+from liftlog.client.reader import EARLIEST, NEW
+from liftlog.jetstream.configs import stream_changes
+from liftlog.jetstream.errors import JsError
+from liftlog.jetstream.streams import refuse_overlap
+from liftlog.messages import ERR_NOT_FOUND, StreamInfo
+from liftlog.moving.plan import NOTE_MOVED, NOTE_MOVING, MovePlan, Provenance, provenance_of
+from liftlog.types import LiftlogError, Record, StreamConfig
+
+DELETED_AT_ONCE = 16
+
+
+class MoveTarget:
+    """The target of this name. `info` is None until it is there."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.info: StreamInfo | None = None
+
+    @property
+    def stream(self) -> StreamInfo:
+        if self.info is None:
+            raise LiftlogError(f"stream '{self.name}' was not made yet")
+        return self.info
+
+    async def look(self) -> Provenance | None:
+        """Whose copy is there, half made; None: there is no such stream. Raises LiftlogError for any other
+        stream of this name.
+        """
+        try:
+            info = await self.client.stream(self.name)
+        except RequestFailed as error:
+            if error.code != ERR_NOT_FOUND:
+                raise
+            return None
+        there = provenance_of(info.config, NOTE_MOVING)
+        if there is None:
+            moved = provenance_of(info.config, NOTE_MOVED)
+            if moved is not None:
+                text = f"stream '{self.name}' is ready: it was moved from '{moved.stream}' before"
+                raise LiftlogError(text)
+            text = f"stream '{self.name}' is there already, and is no copy of another one"
+            raise LiftlogError(f"{text}: choose another name with --as NAME")
+        self.info = info
+        return there
+
+    async def prepare(self, plan: MovePlan) -> None:
+        """Have it as it is while it is copied: made, or altered if the origin was meanwhile."""
+        others = [info for info in await self.client.streams() if info.config.name != self.name]
+        try:
+            refuse_overlap(others, plan.ready)
+        except JsError as error:
+            raise LiftlogError(f"'{self.name}' cannot be made: {error.description} of this cluster") from None
+        if self.info is None:
+            self.info = await self.client.create_stream(plan.staged)
+        else:
+            await self.alter(plan.staged)
+
+    async def finish(self, plan: MovePlan) -> None:
+        """Have it as it is to be."""
+        await self.alter(plan.ready)
+
+    async def alter(self, wanted: StreamConfig) -> None:
+        """Have it with this configuration."""
+        try:
+            changes = stream_changes(self.stream.config, wanted)
+        except JsError as error:
+            raise LiftlogError(
+                f"stream '{self.name}' was begun as it cannot be now: {error.description}; delete it, and "
+                "begin anew"
+            ) from None
+        if changes.named:
+            await self.client.alter_stream(self.name, changes)
+            self.info = await self.client.stream(self.name)
+
+    async def end(self) -> int:
+        """The offset that comes next."""
+        return await self.client.reader(self.stream, 0).offset(NEW)
+
+    async def records(self, offset: int, until: int) -> AsyncGenerator[Record, None]:
+        """What is there of these offsets, in order."""
+        reader = self.client.reader(self.stream, 0)
+        offset = max(offset, await reader.offset(EARLIEST))
+        while offset < until:
+            for record in await reader.fetch(offset):
+                if record.offset < until:
+                    yield record
+            offset = reader.position
+
+    async def drop_fillers(self, plan: MovePlan, until: int) -> None:
+        """Delete the fillers below this offset."""
+        while await self.client.purge_subjects(self.name, 0, plan.packet_subject, 0, until):
+            pass
+
+    async def delete(self, offsets: Sequence[int]) -> None:
+        """Delete these messages."""
+        for begin in range(0, len(offsets), DELETED_AT_ONCE):
+            some = offsets[begin : begin + DELETED_AT_ONCE]
+            await asyncio.gather(*(self.client.delete(self.name, 0, offset) for offset in some))
+
+    async def messages(self) -> int:
+        """How many are there now."""
+        return sum((await self.client.subjects(self.stream)).values())
