@@ -65,7 +65,7 @@ class Two:
         assert f"stream '{stream}' is ready" in out
         return error
 
-    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[None]]) -> None:
+    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[object]]) -> None:
         """With JetStream of both."""
 
         async def both() -> None:
@@ -650,3 +650,50 @@ def test_fillers_of_a_killed_attempt_are_deleted_too(two: Two) -> None:
         process.kill()
     two.moved("FILLED")
     two.run(lambda origin, here: alike(origin, here, "FILLED", 1999, 2000, 3000))
+
+
+def test_large_messages_travel_alone_and_too_large_ones_are_named(two: Two) -> None:
+    async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
+        await origin.add_stream(name="LARGE", subjects=["large.*"])
+        for size in (10, 1_048_000, 300_000, 10):
+            await origin.publish(f"large.{size}", os.urandom(size), headers={"A": "b"})
+
+    async def more(origin: JetStreamContext, _: JetStreamContext) -> None:
+        await origin.publish("large.too", os.urandom(1_048_570))
+
+    two.run(fill)
+    with importing(two, "LARGE", "--follow") as process:
+        # An answer with the second one is longer than NATS carries: here it is compared.
+        assert told(process, "compared")["equal"] == 4
+        told(process, "caught-up")
+        two.run(more)
+        assert process.wait(30) == 2
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert "sequence 5" in said and "raise its max_payload" in said, said
+    two.run(lambda origin, _: origin.delete_msg("LARGE", 5))
+    two.moved("LARGE")
+    two.run(lambda origin, here: alike(origin, here, "LARGE", 1, 3, 4, 5))
+
+
+def test_an_origin_in_a_domain(two: Two, tmp_path: Path) -> None:
+    server = configured_server(
+        tmp_path / "nats", f'jetstream {{ store_dir: "{tmp_path / "store"}", domain: hub }}\n'
+    )
+    server.start()
+    try:
+        hub = Two(server.url, two.cluster)
+        hub.run(lambda origin, _: filled(origin, "HUB", 300))
+        hub.moved("HUB", "--domain", "hub")
+        hub.run(lambda origin, here: alike(origin, here, "HUB", 40, 298, 300))
+    finally:
+        server.stop()
+
+
+def test_another_cluster_of_liftlog_is_an_origin_too(two: Two, tmp_path: Path) -> None:
+    with LocalCluster(tmp_path / "other", 1, jetstream=True) as other:
+        asyncio.run(ready(other))
+        both = Two(other.nats_url, two.cluster)
+        both.run(lambda origin, _: filled(origin, "HERE", 600))
+        both.moved("HERE")
+        both.run(lambda origin, here: alike(origin, here, "HERE", 1, 40, 508, 598, 600))

@@ -158,6 +158,12 @@ def test_who_has_an_id_travels_alone() -> None:
     assert not outgoing(message(3), plan, NO_WISHES).alone
 
 
+def test_what_is_large_travels_alone_where_its_envelope_fits() -> None:
+    large = message(1, body=b"x" * 300_000)
+    assert outgoing(large, planned(), NO_WISHES).alone
+    assert not outgoing(large, planned(max_msg_size=300_100), NO_WISHES).alone
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
