@@ -355,6 +355,8 @@ def test_an_origin_that_cannot_be_is_one_line_that_says_why(two: Two, tmp_path: 
     finally:
         plain.stop()
     assert "is no copy of another one" in _with_stream_here(two)
+    said = two.refused("X", "--as", "no.name")
+    assert "letters, digits, '_' or '-': choose another one for it here with --as NAME" in said
 
 
 def _with_stream_here(two: Two) -> str:
@@ -697,3 +699,31 @@ def test_another_cluster_of_liftlog_is_an_origin_too(two: Two, tmp_path: Path) -
         both.run(lambda origin, _: filled(origin, "HERE", 600))
         both.moved("HERE")
         both.run(lambda origin, here: alike(origin, here, "HERE", 1, 40, 508, 598, 600))
+
+
+def test_the_target_loses_its_nats_and_then_its_stream(tmp_path: Path) -> None:
+    with jetstream(tmp_path) as server, LocalCluster(tmp_path / "cluster", 1, jetstream=True) as cluster:
+        asyncio.run(ready(cluster))
+        two = Two(server.url, cluster)
+        two.run(lambda origin, _: filled(origin, "CUT", 500))
+        with importing(two, "CUT", "--follow") as process:
+            told(process, "caught-up")
+            assert cluster.nats is not None
+            cluster.nats.kill()
+
+            async def more() -> None:
+                async with await nats.connect(server.url) as connection:
+                    await publish(connection.jetstream(), "CUT", 500, 700)
+
+            asyncio.run(more())
+            told(process, "trouble")
+            cluster.nats.start()
+            while told(process, "progress")["sequence"] < 700:
+                pass
+            assert liftlog("stream", "rm", "CUT", "--nats", cluster.nats_url)[0] == 0
+            two.run(lambda origin, _: publish(origin, "CUT", 700, 800))
+            assert process.wait(30) == 2
+            assert process.stderr is not None
+            assert "'CUT' was removed while it was being made" in (said := process.stderr.read()), said
+        two.moved("CUT")
+        two.run(lambda origin, here: alike(origin, here, "CUT", 40, 498, 501, 800))
