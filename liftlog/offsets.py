@@ -134,7 +134,11 @@ class OffsetSet:
         while start < end:
             number, low = start >> CHUNK_BITS, start & (CHUNK - 1)
             high = min(CHUNK, low + end - start)
-            self._put(number, ((1 << (high - low)) - 1) << low)
+            held = self._chunks.get(number)
+            if isinstance(held, bytes) and len(held) // 2 + high - low <= LISTED_MAX:
+                self._chunks[number] = _listed_with(held, low, high)
+            else:
+                self._put(number, ((1 << (high - low)) - 1) << low)
             start += high - low
 
     def add_all(self, other: OffsetSet, start: int, end: int) -> None:
@@ -200,6 +204,13 @@ class OffsetSet:
             self._chunks[number] = places.tobytes()
         else:
             self._chunks[number] = bits
+
+
+def _listed_with(held: bytes, low: int, high: int) -> bytes:
+    """Places, and those of [low, high): what is added one by one costs little."""
+    places = memoryview(held).cast("H")
+    first, last = bisect_left(places, low), bisect_left(places, high)
+    return held[: 2 * first] + array("H", range(low, high)).tobytes() + held[2 * last :]
 
 
 def _count_runs(held: Held) -> int:

@@ -10,7 +10,7 @@ is exclusive (the first offset that is *not* committed, 0 at birth); `LEO` is th
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, NamedTuple, NewType, Protocol
+from typing import Annotated, NamedTuple, NewType
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -155,30 +155,6 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     @property
     def end_offset(self) -> int:
         return self.base_offset + self.count
-
-
-class SpanFile(Protocol):
-    """What a `FileSpan` needs of an open file; `liftlog.ports.DiskFile` has it and says what it does."""
-
-    def read_at(self, position: int, length: int) -> bytes: ...
-
-    def send_to(self, descriptor: int, position: int, length: int) -> int: ...
-
-    def close(self) -> None: ...
-
-
-class FileSpan(msgspec.Struct, frozen=True):
-    """Whole batches of one log, [base_offset, end_offset), where they lie in a file, not verified.
-
-    `file` is a handle of its own, which whoever sends the span closes, and which closes itself when it is
-    dropped; it stays readable when the file's name is gone.
-    """
-
-    file: SpanFile
-    position: int
-    length: int
-    base_offset: int
-    end_offset: int
 
 
 class EpochStart(NamedTuple):
@@ -431,6 +407,8 @@ class Recovered(msgspec.Struct):
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
+TTL_LEAST_MS, TTL_MOST_MS = 1000, (2**63 - 1) // 1_000_000
+"""R24: for how long a message may say that it is to stay: no more than a duration of Go's can say."""
 ID_BYTES_MAX = 256
 """L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
 PRODUCER_BYTES_MAX = 256
@@ -490,6 +468,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N10: on what else the only partition listens, beside `subject`. Unset, and never empty: on nothing."""
     allow_rollup: bool | UnsetType = UNSET
     """R23: a message may say that those before it go. Unset, and never False, if it may not."""
+    work_queue: bool | UnsetType = UNSET
+    """R26: what its consumers are done with goes. Unset, and never False, if it stays."""
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
     deny_delete: bool | UnsetType = UNSET
@@ -498,6 +478,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: nothing can be purged, for ever. Unset, and never False, if it can."""
     sealed: bool | UnsetType = UNSET
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
+    allow_ttl: bool | UnsetType = UNSET
+    """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
@@ -546,6 +528,16 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def rolls_up(self) -> bool:
         """R23: whether a message may say that those before it go."""
         return self.allow_rollup is True
+
+    @property
+    def has_ttl(self) -> bool:
+        """R24: whether a message may say for how long it is to stay."""
+        return self.allow_ttl is True
+
+    @property
+    def is_queue(self) -> bool:
+        """R26: whether what its consumers are done with goes."""
+        return self.work_queue is True
 
     @property
     def log_options(self) -> LogOptions:

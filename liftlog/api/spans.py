@@ -14,7 +14,8 @@ import msgspec
 
 from liftlog.format import CorruptBatch, frame_bytes, parse_batch
 from liftlog.messages import ReadReply, SpannedRead
-from liftlog.types import NO_OFFSET, Batch, FileSpan
+from liftlog.messages.filespan import FileSpan
+from liftlog.types import NO_OFFSET, Batch
 
 
 def frames(data: bytes) -> Iterator[bytes]:

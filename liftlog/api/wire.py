@@ -39,7 +39,8 @@ from liftlog.messages import (
     VisibleReadRequest,
     intake,
 )
-from liftlog.types import FileSpan, Handle
+from liftlog.messages.filespan import FileSpan
+from liftlog.types import Handle
 
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 """Far above what any bound in the configuration lets grow; larger means that the peer speaks something

@@ -47,6 +47,7 @@ from liftlog.client.publisher import (
     expecting,
     expecting_last,
     identified,
+    living,
     rolling_up,
 )
 from liftlog.client.reader import EARLIEST, Reader
@@ -387,6 +388,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
         rollup: str | None = None,
+        ttl_ms: int | None = None,
     ) -> PublishResult:
         """Publish one message and wait for what becomes of it; look at the result's `outcome`. `ack`: as of
         `publisher`. `expected_offset`: store it there, or not at all; who is refused is told `next_offset`.
@@ -396,9 +398,10 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         offset and `duplicate`.
         `rollup`: once it is committed older messages go, for "sub" those of its subject, for "all" those of
         the partition, of a stream that allows it; see `docs/deleting.md`.
+        `ttl_ms`: it goes when it is so old, at least 1000, 0: it stays; of a stream that allows it.
         """
         expected = {**expecting(expected_offset), **expecting_last(expected_last_subject_offset)}
-        headers = {**expected, **identified(message_id), **rolling_up(rollup)}
+        headers = {**expected, **identified(message_id), **rolling_up(rollup), **living(ttl_ms)}
         return await self._send((subject, value, headers), timeout_ms, ack)
 
     async def _send(self, what: tuple[str, bytes, dict[str, str]], time_ms: int, ack: str) -> PublishResult:

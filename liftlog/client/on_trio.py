@@ -424,6 +424,7 @@ class TrioClient:
         expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
         rollup: str | None = None,
+        ttl_ms: int | None = None,
     ) -> PublishResult:
         return await self.call(
             lambda client: client.publish(
@@ -435,6 +436,7 @@ class TrioClient:
                 expected_last_subject_offset=expected_last_subject_offset,
                 message_id=message_id,
                 rollup=rollup,
+                ttl_ms=ttl_ms,
             )
         )
 

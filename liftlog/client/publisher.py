@@ -28,7 +28,7 @@ from nats.aio.subscription import Subscription
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import Unreachable, forbids
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import ID_BYTES_MAX, NO_OFFSET, NUMBER_MAX, LiftlogError
+from liftlog.types import ID_BYTES_MAX, NO_OFFSET, NUMBER_MAX, TTL_LEAST_MS, TTL_MOST_MS, LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
 LEADER, SENT = "leader", "sent"
@@ -46,6 +46,7 @@ EXPECTED_LAST_HEADER = "Liftlog-Expected-Last-Subject-Offset"
 ID_HEADER = "Nats-Msg-Id"
 ROLLUP_HEADER = "Nats-Rollup"
 ROLLUPS = ("sub", "all")
+TTL_HEADER = "Nats-TTL"
 
 
 _subject_problem = functools.lru_cache(maxsize=4096)(publish_problem)
@@ -328,6 +329,15 @@ def rolling_up(rollup: str | None) -> dict[str, str]:
             "partition"
         )
     return {ROLLUP_HEADER: rollup}
+
+
+def living(ttl_ms: int | None) -> dict[str, str]:
+    """The header of a message that goes when it is so old; 0: it stays (R24). Raises LiftlogError."""
+    if ttl_ms is None:
+        return {}
+    if ttl_ms and not TTL_LEAST_MS <= ttl_ms <= TTL_MOST_MS:
+        raise LiftlogError(f"ttl_ms={ttl_ms}: it is {TTL_LEAST_MS} to {TTL_MOST_MS}, or 0 for one that stays")
+    return {TTL_HEADER: f"{ttl_ms}ms" if ttl_ms else "never"}
 
 
 def result_of(tag: int, message: Msg) -> PublishResult:

@@ -23,6 +23,7 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.transport import Transport
 from liftlog.format import CorruptBatch, decode_records, read_header
 from liftlog.messages import (
+    SUBJECTS_PAGE_MAX,
     ClientMessage,
     ClientReply,
     OffsetReply,
@@ -104,7 +105,9 @@ class Reader:
             raise LiftlogError(f"a server answered an offset request with {type(reply).__name__}")
         return reply.offset
 
-    async def ask_subjects(self, what: str, pattern: str, offset: int = 0, *, index: int = 0) -> SubjectReply:
+    async def ask_subjects(
+        self, what: str, pattern: str, offset: int = 0, *, index: int = 0, limit: int = SUBJECTS_PAGE_MAX
+    ) -> SubjectReply:
         """S1: a question of the leader about subjects, see `SubjectRequest`. Raises RequestFailed, at once
         with code ERR_INDEX_RENEWED.
         """
@@ -113,6 +116,7 @@ class Reader:
             what=what,
             pattern=pattern,
             offset=offset,
+            limit=limit,
             index=index,
             wait_ms=max(1, min(INDEX_WAIT_MS, int(self._timeout_s * 1000) // 2)),
         )

@@ -21,6 +21,8 @@ from liftlog.messages import (
 )
 from liftlog.types import NO_OFFSET, LiftlogError, Record
 
+FETCH_BYTES = 1024
+"""A fetch brings the batch in which a record stands, and no more."""
 ROUNDS_MAX = 16
 """How often one call begins anew since what it was told is gone by now."""
 
@@ -105,7 +107,7 @@ async def _found(reader: Reader, what: str, pattern: str, offset: int) -> Record
         if reply.offset == NO_OFFSET:
             return None
         try:
-            records = await reader.fetch(reply.offset)
+            records = await reader.fetch(reply.offset, max_bytes=FETCH_BYTES)
         except RequestFailed as error:
             if error.code != ERR_OFFSET_RANGE:
                 raise

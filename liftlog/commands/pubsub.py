@@ -39,6 +39,7 @@ from liftlog.client.publisher import (
     expecting,
     expecting_last,
     identified,
+    living,
     rolling_up,
 )
 from liftlog.client.streams import key_headers
@@ -46,6 +47,7 @@ from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
     add_client_options,
     connect,
+    duration_ms,
     natural,
     node_number,
     note,
@@ -105,12 +107,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="ID",
         help="of the only message: store it once, however often it is sent, while the stream remembers ids",
     )
-    publish.add_argument(
-        "--rollup",
-        choices=ROLLUPS,
-        help="of the only message: delete older ones, of its subject (sub) or of the partition (all), of a "
-        "stream with --allow-rollup",
-    )
+    _add_removing(publish)
     publish.add_argument(
         "--producer",
         metavar="NAME",
@@ -148,6 +145,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.set_defaults(run=lambda args: run(_subscribe(args)))
 
 
+def _add_removing(publish: argparse.ArgumentParser) -> None:
+    """Which messages are deleted for this one, and when it is itself (R23, R24)."""
+    publish.add_argument(
+        "--rollup",
+        choices=ROLLUPS,
+        help="of the only message: delete older ones, of its subject (sub) or of the partition (all), of a "
+        "stream with --allow-rollup",
+    )
+    publish.add_argument(
+        "--ttl",
+        type=duration_ms,
+        metavar="TIME",
+        help="of the only message: delete it when it is so old, such as 90s, 0: never, of a stream with "
+        "--allow-ttl",
+    )
+
+
 # -- pub ---------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +196,8 @@ async def _publish(args: argparse.Namespace) -> int:
         raise LiftlogError("--message-id is the id of one message; publish each with its own")
     if args.rollup is not None and (args.stdin or args.batch or len(args.messages) > 1):
         raise LiftlogError("--rollup is of one message; publish the others on their own")
+    if args.ttl is not None and (args.stdin or args.batch or len(args.messages) > 1):
+        raise LiftlogError("--ttl is of one message; publish each with its own")
     several = args.stdin or len(args.messages) > (args.batch or 1)
     if args.expect_last_of_subject is not None and several:
         raise LiftlogError("--expect-last-of-subject is of one message or batch; publish each with its own")
@@ -215,7 +231,7 @@ async def _publish(args: argparse.Namespace) -> int:
                         await publisher.send_batch(tag, args.subject, records, expected)
                     else:
                         options = {**expected, **identified(args.message_id), **rolling_up(args.rollup)}
-                        wanted = {**(headers or {}), **options} or None
+                        wanted = {**(headers or {}), **options, **living(args.ttl)} or None
                         await publisher.send(tag, args.subject, some[0], wanted)
                     tag += len(some)
         why = await why_not_stored(client, args.subject) if results.unexplained else ""

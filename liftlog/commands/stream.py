@@ -170,6 +170,8 @@ LOG_OPTIONS = (
     "removal",
     "max_messages_per_subject",
     "allow_rollup",
+    "allow_ttl",
+    "work_queue",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -210,6 +212,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
     )
+    create.add_argument(
+        "--allow-ttl",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
+    )
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -220,6 +229,14 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         const=True,
         default=UNSET,
         help="let single messages be deleted (stream delete-message); cannot be altered later",
+    )
+    create.add_argument(
+        "--work-queue",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="delete each message when its consumer is done with it, of a stream with --removal; cannot be "
+        "altered later",
     )
     add_denials(create)
     create.add_argument(
@@ -302,6 +319,12 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal, or no "
         "longer",
+    )
+    alter.add_argument(
+        "--allow-ttl",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")

@@ -51,7 +51,7 @@ class Status:
         whenever anything is handled. What this node was *granted* for a time ends by this clock, paused or
         not: its session (N2), and the controller's certainty that there is no other (M1e)."""
         self.wall_ms = 0
-        """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""
+        """The node's wall clock at the last tick: for the ages of records only (C2, C3, R24)."""
         self.replica_count = 0
         self.move_credit = 0
         """R20: bytes that may be sent now to copies that moves have begun; below 0 it was overdrawn."""

@@ -130,8 +130,6 @@ NOTE_METADATA = "js.metadata"
 NOTE_DISCARD = "js.discard"
 NOTE_INDIRECT = "js.no_direct"
 NOTE_CONSUMERS = "js.max_consumers"
-NOTE_TTL = "js.allow_msg_ttl"
-"""Asked for by every key-value bucket. A message that has a TTL is refused all the same (10166)."""
 NOTE_INACTIVE = "js.inactive_threshold"
 NOTE_PENDING = "js.max_ack_pending"
 
@@ -168,8 +166,12 @@ def config_problem(config: JsStreamConfig) -> str:
     for field, sentence in NOT_THERE.items():
         if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
-    if config.retention != "limits":
-        return f"retention {config.retention!r} is not supported yet: use 'limits'"
+    if config.retention == "interest":
+        return "retention 'interest' is not supported yet: use 'limits', or 'workqueue' with one consumer"
+    if config.retention == "workqueue" and config.max_msgs_per_subject > 0:
+        return "max_msgs_per_subject with retention 'workqueue' is not supported: leave one of them out"
+    if config.retention == "workqueue" and config.sealed:
+        return "a sealed stream with retention 'workqueue' is not supported: an ack takes a message away"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
@@ -235,11 +237,13 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         codec="lz4" if config.compression == "s2" else "none",
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
+        work_queue=config.retention == "workqueue" or UNSET,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
         sealed=config.sealed or UNSET,
         allow_rollup=config.allow_rollup_hdrs or UNSET,
+        allow_ttl=config.allow_msg_ttl or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -252,7 +256,6 @@ def notes_of(config: JsStreamConfig, created_ms: int) -> tuple[tuple[str, str], 
         NOTE_DESCRIPTION: config.description,
         NOTE_DISCARD: "new" if config.discard == "new" else "",
         NOTE_INDIRECT: "" if config.allow_direct else "1",
-        NOTE_TTL: "1" if config.allow_msg_ttl else "",
         NOTE_CONSUMERS: config.max_consumers if config.max_consumers > 0 else "",
         NOTE_INACTIVE: limits.inactive_threshold if limits is not None else "",
         NOTE_PENDING: limits.max_ack_pending if limits is not None else "",
@@ -298,7 +301,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     return StreamConfigAnswer(
         name=config.name,
         subjects=list(config.subjects),
-        retention="limits",
+        retention="workqueue" if config.is_queue else "limits",
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
         max_bytes=config.retention_bytes or -1,
@@ -316,7 +319,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_delete=config.deny_delete is True,
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
-        allow_msg_ttl=NOTE_TTL in notes,
+        allow_msg_ttl=config.has_ttl,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -344,7 +347,7 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
     Raises JsError for what cannot be changed.
     """
     changes: dict[str, Any] = {}
-    if NOTE_TTL in read_notes(before) and NOTE_TTL not in read_notes(after):
+    if before.has_ttl and not after.has_ttl:
         raise STREAM_INVALID.because("message TTL status can not be disabled")
     for name in FROM_JETSTREAM:
         old, new = getattr(before, name), getattr(after, name)
@@ -375,7 +378,12 @@ FOLLOWS = {
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
 """By field: what says that there is none of it any more."""
-SAID_AS = {"subject": "subjects", "ack_reply": "no_ack", "max_payload_bytes": "max_msg_size"}
+SAID_AS = {
+    "subject": "subjects",
+    "ack_reply": "no_ack",
+    "max_payload_bytes": "max_msg_size",
+    "work_queue": "retention policy to/from workqueue",
+}
 FROM_JETSTREAM = (
     "subject",
     "more_subjects",
@@ -391,11 +399,13 @@ FROM_JETSTREAM = (
     "messages_max",
     "codec",
     "dedupe_window_ms",
+    "work_queue",
     "max_messages_per_subject",
     "deny_delete",
     "deny_purge",
     "sealed",
     "allow_rollup",
+    "allow_ttl",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

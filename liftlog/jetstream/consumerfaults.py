@@ -19,10 +19,19 @@ PUSH_MAX_WAITING = Fault(400, 10080, "consumer in push mode can not set max wait
 DELIVER_CYCLE = Fault(400, 10081, "consumer deliver subject forms a cycle")
 PENDING_WITHOUT_ACKS = Fault(400, 10082, "consumer requires ack policy for max ack pending")
 SMALL_HEARTBEAT = Fault(400, 10083, "consumer idle heartbeat needs to be >= 100ms")
+QUEUE_PULL_NEEDS_ACKS = Fault(
+    400, 10084, "consumer in pull mode requires explicit ack policy on workqueue stream"
+)
 PULL_RATE_LIMIT = Fault(400, 10086, "consumer in pull mode can not have rate limit set")
 HEARTBEAT_NEEDS_PUSH = Fault(400, 10088, "consumer idle heartbeat requires a push based consumer")
 FLOW_CONTROL_NEEDS_PUSH = Fault(400, 10089, "consumer flow control requires a push based consumer")
 INVALID_POLICY = Fault(400, 10094, "{}")
+QUEUE_NEEDS_ACKS = Fault(400, 10098, "workqueue stream requires explicit ack")
+QUEUE_UNFILTERED = Fault(
+    400, 10099, "multiple non-filtered consumers not allowed on workqueue stream"
+)
+QUEUE_SHARED = Fault(400, 10100, "filtered consumer not unique on workqueue stream")
+QUEUE_NOT_ALL = Fault(400, 10101, "consumer must be deliver all on workqueue stream")
 NAME_TOO_LONG = Fault(400, 10102, "consumer name is too long, maximum allowed is {}")
 BAD_DURABLE_NAME = Fault(400, 10103, "durable name can not contain '.', '*', '>'")
 EXISTS_ACTIVE = Fault(400, 10105, "consumer already exists and is still active")

@@ -37,6 +37,7 @@ from liftlog.jetstream.states import now_ms
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
 from liftlog.jetstream.streams import PageRequest
+from liftlog.jetstream.workqueues import refuse_shared, refuse_without_acks
 from liftlog.messages import (
     DELIVER_FROM,
     DELIVER_NEW,
@@ -147,11 +148,13 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     told = from_stream_config(stream.config)
     wanted = within_limits(request.config, consumer_limits(stream.config))
     config = effective(wanted, name, list(told.subjects), told.num_replicas)
+    refuse_without_acks(stream, config)
     known = await _there(room, stream, name)
     if known is None:
         if request.action == "update":
             raise faults.CONSUMER_MISSING.because()
         await refuse_one_more(room, stream)
+        await refuse_shared(room, stream, config)
         known = await _made(room, stream, config)
     if known.config != config:
         if request.action == "create":

@@ -12,6 +12,7 @@ from liftlog.jetstream.answers import JsAnswer
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.knownconsumers import KnownConsumers
 from liftlog.jetstream.leaf import Leaf
+from liftlog.jetstream.scanning import CountedStreams
 
 
 class Room(Protocol):
@@ -25,6 +26,7 @@ class Room(Protocol):
     leaf: Leaf
     """By which messages go to who consumes them."""
     consumers: KnownConsumers
+    counted: CountedStreams
 
     @property
     def nats(self) -> NatsConnection:

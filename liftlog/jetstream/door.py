@@ -40,6 +40,7 @@ from liftlog.jetstream.errors import (
 from liftlog.jetstream.knownconsumers import KnownConsumers
 from liftlog.jetstream.leaf import NO_LEAF, Leaf
 from liftlog.jetstream.push import Pushes
+from liftlog.jetstream.scanning import CountedStreams
 from liftlog.jetstream.statuses import NEEDS_API_LEVEL as LEVEL_STATUS
 from liftlog.jetstream.statuses import JsStatus
 from liftlog.nats_login import NO_LOGIN, NatsLogin
@@ -101,6 +102,7 @@ class Door:
         self.client = client
         self.leaf = Leaf(place.leaf, f"liftlog-door-{secrets.token_hex(6)}", place.login)
         self.consumers = KnownConsumers(client)
+        self.counted = CountedStreams()
         self._pushes = Pushes(self, place.node)
         self.domain = place.domain
         self.calls = 0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from liftlog.client.errors import RequestFailed
-from liftlog.client.reader import EARLIEST, NEW, Reader
+from liftlog.client.reader import Reader
 from liftlog.jetstream.answers import NS_PER_MS, ZERO_TIME, JsAnswer, rfc3339
 from liftlog.jetstream.configs import StreamConfigAnswer, created_ms, from_stream_config
 from liftlog.jetstream.dispatch import Room
@@ -85,10 +85,11 @@ def cluster_state(room: Room, info: StreamInfo) -> ClusterState:
 async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> JsStreamState:
     """What is in it now; with `details` which sequences between the first and the last are gone."""
     reader = room.client.reader(info, 0)
-    counts, consumers = await asyncio.gather(room.client.subjects(info), room.client.consumers(info))
-    last_seq = await reader.offset(NEW)
-    first = await room.client.next_matching(info, ">", await reader.offset(EARLIEST))
-    messages = sum(counts.values())
+    totals, consumers = await asyncio.gather(
+        room.counted.totals(room.client, info), room.client.consumers(info)
+    )
+    messages, last_seq = totals.messages, totals.hw
+    first = await room.client.next_matching(info, ">", totals.log_start) if messages else None
     state = JsStreamState(
         messages=messages,
         bytes=0,
@@ -97,7 +98,7 @@ async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> J
         last_seq=last_seq,
         last_ts=await _last_time(reader, last_seq),
         consumer_count=len(consumers),
-        num_subjects=len(counts) or UNSET,
+        num_subjects=totals.subjects or UNSET,
     )
     gone = max(0, last_seq - state.first_seq + 1 - messages) if messages else 0
     if gone:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -30,6 +30,7 @@ from liftlog.jetstream.errors import (
     STREAM_NOT_FOUND,
     JsError,
 )
+from liftlog.jetstream.scanning import count_from, matching
 from liftlog.jetstream.shown import find_stream
 from liftlog.jetstream.statuses import JsStatus
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
@@ -301,48 +302,25 @@ async def _get_batch(room: Room, call: JsCall, info: StreamInfo, request: GetReq
     if request.start_time is not None:
         seq = await sequence_at(reader, request.start_time)
     pattern = request.next_by_subj or ">"
-    pending = await count_from(room, info, pattern, seq)
+    if subject_problem(pattern):
+        return NOT_FOUND
+    pending = await count_from(reader, pattern, seq)
     left = request.max_bytes or BATCH_BYTES
-    last_seq = 0
-    for _ in range(request.batch or 1):
-        record = await next_of(room, info, pattern, seq)
-        if record is None:
-            break
-        pending = max(0, pending - 1)
-        await _give(room, call, record, BatchPlace(pending, last_seq), request.no_hdr)
-        last_seq = record.offset + 1
-        seq = last_seq + 1
-        left -= len(record.subject) + len(record.headers) + len(record.value or b"")
-        if left <= 0:
-            break
+    count, last_seq = 0, 0
+    async with aclosing(matching(reader, pattern, max(1, seq))) as found:
+        async for record in found:
+            count += 1
+            pending = max(0, pending - 1)
+            await _give(room, call, record, BatchPlace(pending, last_seq), request.no_hdr)
+            last_seq = record.offset + 1
+            left -= len(record.subject) + len(record.headers) + len(record.value or b"")
+            if left <= 0 or count >= (request.batch or 1):
+                break
     if not last_seq:
         return NOT_FOUND
     block = END_OF_BATCH.block(BatchPlace(pending, last_seq).headers)
     await publish_block(room.nats, call.reply, block)
     return None
-
-
-async def count_from(room: Room, info: StreamInfo, pattern: str, seq: int) -> int:
-    """How many messages from a sequence on a filter matches."""
-    counts = await room.client.subjects(info, pattern)
-    below = 0
-    if seq > 1:
-        async for _ in _matching(room, info, pattern, 1, seq - 1):
-            below += 1
-    return sum(counts.values()) - below
-
-
-async def _matching(
-    room: Room, info: StreamInfo, pattern: str, first: int, last: int
-) -> AsyncIterator[Record]:
-    """The messages of these sequences, both ends included, that a filter matches."""
-    seq = first
-    while seq <= last:
-        record = await next_of(room, info, pattern, seq)
-        if record is None or record.offset >= last:
-            return
-        yield record
-        seq = record.offset + 2
 
 
 async def _get_lasts(room: Room, call: JsCall, info: StreamInfo, request: GetRequest) -> JsStatus | None:
@@ -362,7 +340,7 @@ async def _get_lasts(room: Room, call: JsCall, info: StreamInfo, request: GetReq
             return TOO_MANY_RESULTS
     records = []
     for record in await lasts_of(room, info, sorted(subjects)):
-        kept = record if record.offset < up_to else await _last_up_to(room, info, record.subject, up_to)
+        kept = record if record.offset < up_to else await _last_up_to(reader, record.subject, up_to)
         if kept is not None and kept.offset + 1 >= (request.seq or 0):
             records.append(kept)
     if not records:
@@ -381,12 +359,13 @@ async def _get_lasts(room: Room, call: JsCall, info: StreamInfo, request: GetReq
     return None
 
 
-async def _last_up_to(room: Room, info: StreamInfo, subject: bytes, up_to: int) -> Record | None:
+async def _last_up_to(reader: Reader, subject: bytes, up_to: int) -> Record | None:
     """The last message of a subject at a sequence or below, which the last of all is not."""
-    found = None
-    async for record in _matching(room, info, subject.decode(), 1, up_to):
-        found = record
-    return found
+    last = None
+    async with aclosing(matching(reader, subject.decode(), 1, up_to)) as found:
+        async for record in found:
+            last = record
+    return last
 
 
 HANDLERS: Handlers = {

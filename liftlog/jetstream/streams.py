@@ -35,6 +35,7 @@ from liftlog.jetstream.errors import (
     STREAM_NOT_FOUND,
     SUBJECTS_OVERLAP,
 )
+from liftlog.jetstream.scanning import count_from
 from liftlog.jetstream.shown import find_stream, is_shown, shown_streams
 from liftlog.jetstream.states import StreamInfoAnswer, describe, now_ms
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo
@@ -194,9 +195,10 @@ async def purge_stream(room: Room, call: JsCall) -> PurgedAnswer:
         raise SEALED.because()
     if info.config.deny_purge is True:
         raise PURGE_FAILED.because("stream purge not permitted")
-    end = await room.client.reader(info, 0).offset(NEW)
+    reader = room.client.reader(info, 0)
+    end = await reader.offset(NEW)
     if pattern == ">" and not seq and not keep:
-        messages = sum((await room.client.subjects(info)).values())
+        messages = await count_from(reader, ">", 0)
         try:
             await room.client.purge(call.stream, 0, end)
             return PurgedAnswer(messages)

@@ -172,6 +172,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_delete: bool | UnsetType = UNSET
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
+    allow_ttl: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:
@@ -521,12 +522,13 @@ ERR_PARCEL_HERE = "parcel-refused-here"
 """L8: this leader cannot take the parcel, and another may: it is too large for its batches, or packed with a
 codec whose library it lacks."""
 ERR_TTL_DISABLED = "ttl-disabled"
+ERR_TTL_INVALID = "ttl-invalid"
 ERR_ROLLUP_DISABLED = "rollup-disabled"
 ERR_COUNTER_DISABLED = "counters-disabled"
 ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
-"""The last twelve: what a message's headers or its envelope ask for is not done here (L1, L4)."""
+"""The last thirteen: what a message's headers or its envelope ask for is not done here (L1, L4)."""
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
 ERR_FULL = "full"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from liftlog.messages.clients import ClientReply, ReadReply
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.offsets import OffsetSet
 from liftlog.types import (
@@ -17,7 +18,6 @@ from liftlog.types import (
     ClientRef,
     CompactionPolicy,
     EpochStart,
-    FileSpan,
     HardState,
     Identity,
     LogOptions,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.messages.clients import ClientMessage
+from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     FIRST_CLUSTER,
     Batch,
     ClientRef,
     ClusterEpoch,
-    FileSpan,
     LogSummary,
     Message,
     OffsetRange,

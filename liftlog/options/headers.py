@@ -18,6 +18,8 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
                                       the subject that either is about, if not the message's own
     Nats-Rollup: sub                  once it is committed all older messages of its subject go, or, for
                                       `all`, of its partition (R23)
+    Nats-TTL: 90                      it goes when it is so many seconds old, or as old as a duration of Go's
+                                      says, such as 1h30m; `never`: it stays (R24)
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
     Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
     Liftlog-Run: 17                   that precede it, or not at all (L2)
@@ -57,9 +59,10 @@ from liftlog.messages import (
     ERR_SCHEDULE_DISABLED,
     ERR_SOURCE_HEADER,
     ERR_TTL_DISABLED,
+    ERR_TTL_INVALID,
     ERR_WRONG_STREAM,
 )
-from liftlog.options import cursors, numbered
+from liftlog.options import cursors, lifetime, numbered
 from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
 from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
@@ -90,7 +93,6 @@ BLOCK_END = b"\r\n\r\n"
 
 NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
     (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and last sequences, no more"),
-    (b"Nats-TTL", ERR_TTL_DISABLED, "per-message TTL is not supported"),
     (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
     (b"Nats-Batch-", ERR_BATCH_DISABLED, "atomic batches are not supported"),
     (b"Nats-Schedule", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
@@ -113,16 +115,21 @@ OF_A_PARCEL = (
 OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
-READ_HERE = frozenset((LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, ROLLUP_NAME))
+READ_HERE = frozenset(
+    (LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, ROLLUP_NAME, lifetime.TTL)
+)
 """JetStream's headers that are honoured, beside the stream's name."""
 
 _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 
 
 @lru_cache(maxsize=256)
-def read_block(headers: bytes, stream: str, remembers: bool = False, rolls_up: bool = False) -> Wishes:
+def read_block(
+    headers: bytes, stream: str, remembers: bool = False, rolls_up: bool = False, ttl: int = lifetime.NONE
+) -> Wishes:
     """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
     of message ids and producers (L7, L2). `rolls_up`: its messages may roll up those before them (R23).
+    `ttl`: which times to live it takes (R24), as `lifetime` names that.
     """
     if THEIRS not in headers and OURS not in headers.lower():
         return NO_WISHES
@@ -150,6 +157,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False, rolls_up: b
         or _refusal_of_offsets(expected)
         or _refusal_of_last(theirs, ours)
         or (_refusal_of_rollup(rollup, stream, rolls_up, well_formed) if rollup else None)
+        or (_refusal_of_ttl(theirs, stream, ttl, well_formed) if theirs.get(lifetime.TTL) else None)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
     key = ours.get(KEY) if well_formed else None
@@ -243,6 +251,34 @@ def _refusal_of_rollup(value: bytes, stream: str, rolls_up: bool, well_formed: b
         return Refusal(ERR_ROLLUP_DISABLED, text)
     if value not in (SUBJECT_BEFORE, ALL_BEFORE):
         return Refusal(ERR_HEADER, f"header Nats-Rollup: {_shown(value)}: its values are 'sub' and 'all'")
+    if not well_formed:
+        return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
+    return None
+
+
+def _refusal_of_ttl(found: dict[bytes, bytes], stream: str, ttl: int, well_formed: bool) -> Refusal | None:
+    """R24: why a message may not say for how long it is to stay."""
+    value = found[lifetime.TTL]
+    if ttl == lifetime.NONE:
+        text = (
+            f"header Nats-TTL: messages of stream {stream!r} have no time to live of their own; let them, "
+            f"with 'liftlog stream alter {stream} --allow-ttl' if it was created with --removal, or publish "
+            "without it"
+        )
+        return Refusal(ERR_TTL_DISABLED, text)
+    stays_ms = lifetime.lifetime_ms(value)
+    if stays_ms is None:
+        text = (
+            f"header Nats-TTL: {_shown(value)}: it is whole seconds or a duration such as 1h30m, at least "
+            "1 s, or 'never'"
+        )
+        return Refusal(ERR_TTL_INVALID, text)
+    if stays_ms == lifetime.STAYS and ttl != lifetime.ANY:
+        text = (
+            f"header Nats-TTL: 'never': stream {stream!r} lets messages go by their age (retention_ms); "
+            "publish without it, or to a stream that does not"
+        )
+        return Refusal(ERR_TTL_INVALID, text)
     if not well_formed:
         return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
     return None

@@ -28,10 +28,11 @@ from liftlog.messages import (
     PullRequest,
     SpannedRead,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.real.budget import Budget
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
-from liftlog.types import ClientRef, FileSpan
+from liftlog.types import ClientRef
 
 log = logging.getLogger("liftlog.network")
 

@@ -59,6 +59,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_PARCEL: (400, 10003),
     messages.ERR_PARCEL_HERE: (503, 10008),
     messages.ERR_TTL_DISABLED: (400, 10166),
+    messages.ERR_TTL_INVALID: (400, 10165),
     messages.ERR_ROLLUP_DISABLED: (500, 10111),
     messages.ERR_COUNTER_DISABLED: (400, 10168),
     messages.ERR_BATCH_DISABLED: (400, 10174),
@@ -73,6 +74,8 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
     messages.ERR_ENVELOPE_DAMAGED,
     messages.ERR_PARCEL,
     messages.ERR_ROLLUP_DISABLED,
+    messages.ERR_TTL_DISABLED,
+    messages.ERR_TTL_INVALID,
 }
 """L4, L8: what the message's headers or its envelope ask for is not done here."""
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 import trio
 
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
-from liftlog.types import FileSpan
 
 log = logging.getLogger("liftlog.network")
 

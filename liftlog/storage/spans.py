@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import Disk
 from liftlog.storage.log import Log
 from liftlog.storage.segment import Segment
-from liftlog.types import FileSpan
 
 
 def find_spans(disk: Disk, log: Log, offset: int, limit: int, max_bytes: int) -> list[FileSpan]:

@@ -343,6 +343,22 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 2, "entries": 2, "subjects": 1},
         ),
         ModelEntry(
+            "times-to-live",
+            "liftlog_spec.models.times_to_live",
+            "TimesToLive",
+            "a message goes when its time is over, beside new leaders, clocks that jump and lost data",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "times": "Times",
+                "room": "Room",
+                "epochs": "Epochs",
+                "losses": "Losses",
+                "jumps": "Jumps",
+            },
+            small={"records": 2, "entries": 2, "room": 1},
+        ),
+        ModelEntry(
             "roll-ups",
             "liftlog_spec.models.roll_ups",
             "RollUpMessages",
@@ -355,6 +371,19 @@ MODELS: dict[str, ModelEntry] = {
                 "losses": "Losses",
             },
             small={"records": 2, "entries": 2, "subjects": 1, "losses": 1},
+        ),
+        ModelEntry(
+            "work-queue",
+            "liftlog_spec.models.work_queue",
+            "WorkQueueMessages",
+            "what a consumer is done with goes by the entry that says so, beside new leaders and consumers",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "consumers": "Consumers",
+                "epochs": "Epochs",
+            },
+            small={"records": 1, "entries": 3, "epochs": 2},
         ),
         ModelEntry(
             "message-ids",

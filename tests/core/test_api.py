@@ -35,7 +35,8 @@ from liftlog.messages import (
     StreamInfoReply,
     StreamInfoRequest,
 )
-from liftlog.types import ClientRef, FileSpan, PartitionId, StreamConfig
+from liftlog.messages.filespan import FileSpan
+from liftlog.types import ClientRef, PartitionId, StreamConfig
 
 STATUS = ClusterStatusReply(
     1,

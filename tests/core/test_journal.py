@@ -375,11 +375,11 @@ def test_a_removed_stream_takes_its_journal_along() -> None:
 _numbers = st.integers(0, NUMBER_MAX)
 
 
-@given(_numbers, st.lists(_numbers, min_size=2, max_size=20, unique=True))
-def test_an_entry_is_read_as_it_was_written(epoch: int, ends: list[int]) -> None:
+@given(_numbers, st.lists(_numbers, min_size=2, max_size=20, unique=True), st.booleans())
+def test_an_entry_is_read_as_it_was_written(epoch: int, ends: list[int], done: bool) -> None:
     ends = sorted(ends[: len(ends) // 2 * 2])
     runs = tuple(OffsetRange(*pair) for pair in zip(ends[::2], ends[1::2], strict=True))
-    assert decode_removed(encode_removed(epoch, runs)) == (epoch, runs)
+    assert decode_removed(encode_removed(epoch, runs, done_with=done)) == (epoch, runs, done)
 
 
 @given(st.binary(max_size=40))
@@ -388,7 +388,7 @@ def test_what_is_no_entry_is_refused(data: bytes) -> None:
         removed = decode_removed(data)
     except BadEntry:
         return
-    assert decode_removed(encode_removed(*removed)) == removed
+    assert decode_removed(encode_removed(removed[0], removed[1], done_with=removed[2])) == removed
 
 
 @pytest.mark.parametrize(

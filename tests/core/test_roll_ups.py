@@ -11,7 +11,7 @@ from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.core.replica import rollups
-from liftlog.core.replica.entries import BadEntry, RolledUp, decode_entry, encode_rolled_up
+from liftlog.core.replica.entries import BadEntry, RolledUp, decode_entry, encode_come_to
 from liftlog.core.replica.rolling import of_one_subject
 from liftlog.messages import (
     ERR_HEADER,
@@ -201,7 +201,7 @@ def test_R23_a_new_leader_begins_where_an_entry_says_that_the_one_before_has_com
     new_leader(world, partition)
     put(world, partition, "b")
     acting = roll_ups(world, partition)
-    assert world.run_until(lambda: acting._at == 5)
+    assert world.run_until(lambda: acting.passage.at == 5)
     assert acting._said == 4 and entries(world, partition) == 2
 
 
@@ -303,7 +303,7 @@ def test_R23_a_leader_reads_what_is_no_longer_in_memory_from_its_disk() -> None:
     put(world, partition, "aaAb")
     acting._data.cache.clear()
     acting._paused = 0
-    assert world.run_until(lambda: bool(acting.request))
+    assert world.run_until(lambda: bool(acting.passage.request))
     assert shows(world, partition, 2, 3)
 
 
@@ -368,6 +368,6 @@ def test_R23_which_streams_may_allow_it() -> None:
 
 def test_R23_the_entry_is_read_as_it_was_written() -> None:
     said = RolledUp(3, 1 << 40)
-    assert decode_entry(encode_rolled_up(said)) == said
+    assert decode_entry(encode_come_to(said)) == said
     with pytest.raises(BadEntry, match="2 numbers"):
-        decode_entry(encode_rolled_up(said)[:2])
+        decode_entry(encode_come_to(said)[:2])

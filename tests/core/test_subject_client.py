@@ -11,7 +11,7 @@ from liftlog.api.handshake import VERSION, SecureSession
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.nodes import NodeConnection
 from liftlog.client.reader import Reader
-from liftlog.client.subjects import ROUNDS_MAX, AsksSubjects
+from liftlog.client.subjects import FETCH_BYTES, ROUNDS_MAX, AsksSubjects
 from liftlog.messages import (
     ERR_INDEX_RENEWED,
     ERR_OFFSET_RANGE,
@@ -43,7 +43,8 @@ class FakeReader:
             raise answer
         return cast(SubjectReply, answer)
 
-    async def fetch(self, offset: int) -> list[Record]:
+    async def fetch(self, offset: int, *, max_bytes: int) -> list[Record]:
+        assert max_bytes == FETCH_BYTES
         found = self.there.pop(0) if len(self.there) > 1 else self.there[0]
         if isinstance(found, Exception):
             raise found

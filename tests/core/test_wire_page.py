@@ -43,10 +43,11 @@ from liftlog.messages import (
     StreamInfoRequest,
     clients,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.options.headers import NOT_HONOURED
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import door, nats_wire
-from liftlog.types import Batch, FileSpan, PartitionId, Record, StreamConfig
+from liftlog.types import Batch, PartitionId, Record, StreamConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "wire.md").read_text()

@@ -10,7 +10,7 @@ import pytest
 
 from liftlog.client import RequestFailed
 from liftlog.messages import PurgeRequest, ReadRequest
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
 pytestmark = pytest.mark.real
@@ -308,6 +308,64 @@ def test_r23_roll_ups_take_what_is_before_them_on_every_node_also_when_leaders_d
         result = await client.publish("keys.c", b"refused", rollup="sub")
         assert (result.outcome, result.code) == ("fail", "rollup-disabled")
         error = await cluster.refused("stream", "create", "plain", "--allow-rollup")
+        assert "--removal" in error
+
+    with_cluster(tmp_path, 3, story)
+
+
+def test_r24_messages_go_when_their_time_is_over_on_every_node_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        client = cluster.client
+        await client.create_stream(StreamConfig("keys", "keys.*", 1, 3, 2, removal=True, allow_ttl=True))
+        assert "allow_ttl" in await cluster.run("stream", "info", "keys")
+        info = await client.stream("keys")
+
+        async def put(value: bytes, ttl_ms: int | None = None) -> int:
+            while True:
+                result = await client.publish("keys.a", value, 10_000, ttl_ms=ttl_ms)
+                if result.outcome == "ok":
+                    return result.offset
+                assert result.outcome == "info" or "no stream listens" in result.error, result.error
+                await asyncio.sleep(0.05)
+
+        async def shown(node: int, end: int) -> list[bytes]:
+            """Values, in order, that a replica shows."""
+            reader, values = client.reader(info, node=node, timeout_ms=20_000), list[bytes]()
+            while reader.position < end:
+                values += [record.value or b"" for record in await reader.fetch(reader.position)]
+            return values
+
+        async def left(end: int, *values: bytes) -> None:
+            async def so() -> bool:
+                return all([await shown(node, end) == list(values) for node in cluster.running()])
+
+            await until(so, f"{values} everywhere", 60.0)
+
+        await put(b"soon", 1000)
+        await put(b"stays", 0)
+        await put(b"later", 3_600_000)
+        end = 1 + await put(b"plain")
+        await left(end, b"stays", b"later", b"plain")
+        await put(b"next", 3000)
+        leader = await cluster.leader("keys")
+        await cluster.kill(leader)
+        end = 1 + await put(b"last")
+        await left(end, b"stays", b"later", b"plain", b"last")
+        await cluster.start(leader)
+        await cluster.in_sync("keys", 3)
+        await left(end, b"stays", b"later", b"plain", b"last")
+        told = await cluster.run("pub", "keys.a", "by hand", "--ttl", "1s")
+        assert told.startswith("keys partition 0 offset ")
+        end = 1 + await put(b"end")
+        await left(end, b"stays", b"later", b"plain", b"last", b"end")
+        told = await cluster.run("stream", "alter", "keys", "--no-allow-ttl")
+        assert told == "stream 'keys': allow_ttl true -> false\n"
+        result = await client.publish("keys.a", b"refused", ttl_ms=1000)
+        assert (result.outcome, result.code) == ("fail", "ttl-disabled")
+        with pytest.raises(LiftlogError, match="ttl_ms=999: it is 1000 to"):
+            await client.publish("keys.a", b"refused", ttl_ms=999)
+        error = await cluster.refused("stream", "create", "plain", "--allow-ttl")
         assert "--removal" in error
 
     with_cluster(tmp_path, 3, story)

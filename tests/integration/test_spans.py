@@ -24,9 +24,10 @@ from liftlog.messages import (
     ReadRequest,
     SpannedRead,
 )
+from liftlog.messages.filespan import FileSpan
 from liftlog.real.disk import RealDisk
 from liftlog.real.sendqueue import SPAN_COST_BYTES
-from liftlog.types import ClientRef, FileSpan, PartitionId
+from liftlog.types import ClientRef, PartitionId
 from tests.integration.wires import Known, TcpPorts, addresses, call
 
 pytestmark = [pytest.mark.real, pytest.mark.trio]

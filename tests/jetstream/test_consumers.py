@@ -269,46 +269,44 @@ async def test_a_field_that_makes_no_sense_is_refused(
     assert told.get("error", {}).get("err_code") == given[1], told
 
 
-async def no_retention(user: User, retention: str) -> bool:
-    """Whether this is liftlog, which refuses this retention for now, and says so."""
-    if user.liftlog:
-        assert await user.create_refused(retention=retention) == (500, 10052)
-    return user.liftlog
-
-
-WORK = "for now: use limits"
-
-
 @proves(C, CREATE, "two durables on a workqueue")
-@refused(WORK)
 async def test_consumers_of_a_work_queue_must_not_overlap(user: User) -> None:
-    if await no_retention(user, "workqueue"):
-        return
     await user.stream(retention="workqueue")
     await user.consumer("C")
+    await user.consumer("C")
     assert await user.consumer_refused("D", durable_name="D") == (400, 10099)
+    filtered = {"durable_name": "E", "filter_subject": user.subject("a")}
+    assert await user.consumer_refused("E", **filtered) == (400, 10100)
 
 
 @proves(C, CREATE, "filtered consumers of a workqueue")
-@refused(WORK)
 async def test_consumers_of_a_work_queue_share_its_subjects(user: User) -> None:
-    if await no_retention(user, "workqueue"):
-        return
     await user.stream(retention="workqueue")
     await user.consumer("C", filter_subject=user.subject("a"))
     await user.consumer("D", filter_subject=user.subject("b"))
     assert await user.consumer_refused(
         "E", durable_name="E", filter_subject=user.subject("a")
     ) == (400, 10100)
+    assert await user.consumer_refused("F", durable_name="F") == (400, 10099)
+    several = [user.subject("c"), user.subject("*.x")]
+    await user.consumer("G", filter_subjects=several)
+    assert await user.consumer_refused(
+        "H", durable_name="H", filter_subject=user.subject("b.>")
+    ) == (400, 10100)
 
 
 @proves(C, CREATE, "ack_policy none on a workqueue")
-@refused(WORK)
 async def test_a_work_queue_needs_acks(user: User) -> None:
-    if await no_retention(user, "workqueue"):
-        return
     await user.stream(retention="workqueue")
     assert await user.consumer_refused(durable_name="C", ack_policy="none") == (400, 10084)
+    pushed = {"durable_name": "C", "deliver_subject": "d", "ack_policy": "none"}
+    assert await user.consumer_refused(**pushed) == (400, 10098)
+
+
+@proves(C, CREATE, "deliver_policy new on a workqueue")
+async def test_a_consumer_of_a_work_queue_begins_with_all(user: User) -> None:
+    await user.stream(retention="workqueue")
+    assert await user.consumer_refused(durable_name="C", deliver_policy="last") == (400, 10101)
 
 
 UPDATED = "CONSUMER.CREATE: changes"
@@ -640,7 +638,8 @@ async def test_a_consumer_begins_at_a_time(user: User) -> None:
 @proves(C, "interest")
 @refused("for now: use limits")
 async def test_a_stream_of_interest_drops_what_all_have_acked(user: User) -> None:
-    if await no_retention(user, "interest"):
+    if user.liftlog:
+        assert await user.create_refused(retention="interest") == (500, 10052)
         return
     await user.stream(retention="interest")
     await user.publish("nobody wants this")
@@ -657,18 +656,69 @@ async def test_a_stream_of_interest_drops_what_all_have_acked(user: User) -> Non
     await user.until(gone)
 
 
+async def holds(user: User, count: int, first: int) -> None:
+    """In the end the stream has so many messages, and begins with this one."""
+
+    async def so() -> bool:
+        state = (await user.info()).state
+        return (state.messages, state.first_seq) == (count, first)
+
+    await user.until(so)
+
+
 @proves(C, "workqueue")
-@refused(WORK)
 async def test_a_work_queue_drops_what_is_acked(user: User) -> None:
-    if await no_retention(user, "workqueue"):
-        return
+    await user.stream(retention="workqueue")
+    await user.publish("1", "2", "3")
+    await user.consumer()
+    messages = (await user.pull({"batch": 3}, messages=3)).messages
+    await messages[1].ack_sync()
+    await holds(user, 2, 1)
+    await messages[0].ack_sync()
+    await holds(user, 1, 3)
+    await messages[2].term()
+    await holds(user, 0, 4)
+
+
+async def made(user: User, name: str) -> bool:
+    """Several servers forget the consumer before it a moment after they have said so."""
+    return "error" not in await user.make_consumer(name, durable_name=name)
+
+
+@proves(C, "workqueue: max_deliver is reached")
+async def test_a_work_queue_keeps_what_nobody_could_do(user: User) -> None:
     await user.stream(retention="workqueue")
     await user.publish("1", "2")
-    await user.consumer()
+    await user.consumer(max_deliver=1)
     messages = (await user.pull({"batch": 2}, messages=2)).messages
-    await messages[0].ack_sync()
+    await messages[0].nak()
+    await messages[1].ack_sync()
+    await holds(user, 1, 1)
+    await user.js.delete_consumer(user.name, "C")
+    await user.until(lambda: made(user, "D"))
+    assert (await user.pull({"batch": 2}, consumer="D", messages=1)).data == [b"1"]
 
-    async def gone() -> bool:
-        return (await user.info()).state.messages == 1
 
-    await user.until(gone)
+@proves(C, "workqueue: several subjects")
+async def test_each_consumer_of_a_work_queue_takes_its_own(user: User) -> None:
+    await user.stream(retention="workqueue")
+    for name in "ab":
+        await user.consumer(name, filter_subject=user.subject(name))
+    for value, to in (("1", "a"), ("2", "b"), ("3", "c"), ("4", "a")):
+        await user.publish(value, to=to)
+    for name, count in (("b", 1), ("a", 2)):
+        for message in (await user.pull({"batch": 2}, consumer=name, messages=count)).messages:
+            await message.ack_sync()
+    await holds(user, 1, 3)
+
+
+@proves(C, "workqueue: pushed")
+async def test_a_work_queue_drops_what_was_pushed_and_acked(user: User) -> None:
+    await user.stream(retention="workqueue")
+    await user.publish("1", "2")
+    heard = await user.js.subscribe(user.subject(">"), durable="P", manual_ack=True)
+    for value in (b"1", b"2"):
+        message = await heard.next_msg(5)
+        assert message.data == value
+        await message.ack_sync()
+    await holds(user, 0, 3)

@@ -170,13 +170,8 @@ async def test_a_deleted_key_is_created_again(user: User) -> None:
 
 
 @proves(V, "create", "msg_ttl")
-@refused("for now: use the bucket's ttl")
 async def test_a_key_is_created_for_a_time(user: User) -> None:
     kv = await bucket(user)
-    if user.liftlog:
-        with pytest.raises(errors.BadRequestError):
-            await kv.create("k", b"1", msg_ttl=1)
-        return
     await kv.create("k", b"1", msg_ttl=1)
 
     async def gone() -> bool:
@@ -255,14 +250,9 @@ async def test_a_key_is_purged_with_its_history(user: User) -> None:
 
 
 @proves(V, "purge", "msg_ttl")
-@refused("for now: use purge_deletes")
 async def test_a_purge_marker_goes_after_its_time(user: User) -> None:
     kv = await bucket(user)
     await kv.put("k", b"1")
-    if user.liftlog:
-        with pytest.raises(errors.BadRequestError):
-            await kv.purge("k", msg_ttl=1)
-        return
     await kv.purge("k", msg_ttl=1)
 
     async def gone() -> bool:

@@ -270,19 +270,8 @@ async def test_a_rollup_of_something_else_is_refused(user: User) -> None:
 TTL = "Nats-TTL"
 
 
-async def no_ttl(user: User, ttl: str) -> bool:
-    """Whether this is liftlog, which refuses a message's own time for now, and says so."""
-    if user.liftlog:
-        await user.stream(allow_msg_ttl=True)
-        assert (await user.publish_refused(Nats_TTL=ttl)) == (400, 10166)
-    return user.liftlog
-
-
 @proves(P, TTL, "seconds")
-@refused("for now: use max_age")
 async def test_a_message_goes_after_its_time(user: User) -> None:
-    if await no_ttl(user, "1"):
-        return
     await user.stream(allow_msg_ttl=True)
     await user.publish("x", msg_ttl=1)
     await user.publish("y")
@@ -295,10 +284,7 @@ async def test_a_message_goes_after_its_time(user: User) -> None:
 
 
 @proves(P, TTL, "1h, never")
-@refused("for now: use max_age")
 async def test_a_time_is_a_duration_or_never(user: User) -> None:
-    if await no_ttl(user, "1h"):
-        return
     await user.stream(allow_msg_ttl=True)
     for ttl in ("1h", "90s", "never"):
         await user.publish("x", headers={TTL: ttl})
@@ -311,13 +297,36 @@ async def test_times_must_be_allowed(user: User) -> None:
     assert await user.publish_refused(Nats_TTL="10") == (400, 10166)
 
 
-@proves(P, TTL, "no duration")
-@refused("for now: use max_age")
+@proves(P, TTL, "no duration, less than a second")
 async def test_a_time_that_is_none_is_refused(user: User) -> None:
-    if await no_ttl(user, "soon"):
-        return
     await user.stream(allow_msg_ttl=True)
-    assert await user.publish_refused(Nats_TTL="soon") == (400, 10165)
+    for ttl in ("soon", "0", "999ms", "-5", "-5s", "1d"):
+        assert await user.publish_refused(Nats_TTL=ttl) == (400, 10165)
+
+
+@proves(P, TTL, "never, with max_age")
+@differs("error 10165: whole segments go by age")
+async def test_what_goes_by_age_stays_for_ever_or_is_refused(user: User) -> None:
+    await user.stream(allow_msg_ttl=True, max_age=3600)
+    if user.liftlog:
+        assert await user.publish_refused(Nats_TTL="never") == (400, 10165)
+        return
+    await user.publish("x", headers={TTL: "never"})
+    assert (await user.info()).state.messages == 1
+
+
+@proves(P, TTL, "the last message of a subject goes")
+async def test_the_one_before_is_the_last_when_a_message_goes(user: User) -> None:
+    await user.stream(allow_msg_ttl=True)
+    await user.publish("x")
+    await user.publish("y", msg_ttl=1)
+
+    async def gone() -> bool:
+        found = await user.js.get_last_msg(user.name, user.subject())
+        return found.data == b"x"
+
+    await user.until(gone)
+    assert (await user.info()).state.last_seq == 2
 
 
 @proves(P, TTL, "markers: Nats-Marker-Reason")

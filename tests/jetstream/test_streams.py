@@ -145,7 +145,7 @@ async def test_defaults_are_told(user: User) -> None:
             "max_msgs_per_subject": 1,
             "max_msgs": 10,
         }, refused="for now: use max_msgs_per_subject with discard old"),
-        "retention: workqueue": Case({"retention": "workqueue"}, refused="for now: use limits"),
+        "retention: workqueue": {"retention": "workqueue"},
         "retention: interest": Case({"retention": "interest"}, refused="for now: use limits"),
         "no_ack": {"no_ack": True},
         "duplicate_window": {"duplicate_window": 10 * SECOND},

@@ -541,6 +541,8 @@ def test_every_evaluation_is_counted() -> None:
         "PurgeTakesAll",
         "LimitHolds",
         "RollUpHolds",
+        "TtlHolds",
+        "WorkQueueHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from liftlog.api.spans import frames
 from liftlog.format import encode_values, parse_batch
 from liftlog.messages import AppendLog, Durable, LogRead, OpenLog, ReadLog
+from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.storage.creation import create_log
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.spans import find_spans
-from liftlog.types import Batch, FileSpan, LogOptions, OffsetRange, PartitionId, Ticket
+from liftlog.types import Batch, LogOptions, OffsetRange, PartitionId, Ticket
 from liftlog_sim.devices.disk import SimDisk, SimFile
 
 LOG = PartitionId(3, 1)

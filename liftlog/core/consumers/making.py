@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 from liftlog.core.consumers.state import Consumer, Consumers
 from liftlog.messages import (
+    DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
     DELIVER_NEW,
@@ -40,6 +41,7 @@ LASTS_MAX = 65_536
 """Subjects with whose last messages one consumer may begin."""
 LASTS_ALL_MAX = 4 * LASTS_MAX
 """Last messages that all consumers of a partition together may still have to be given."""
+EVERY_SUBJECT = ">"
 LOOKED_AT_ONCE = 1024
 """Offsets of which it is asked at once which of them are gone."""
 
@@ -82,6 +84,34 @@ def not_created(
         text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}: delete some first"
         return ErrorReply(ERR_INVALID, text, False)
     return _too_many_pending([*configs, config])
+
+
+def not_of_queue(config: ConsumerConfig) -> ErrorReply | None:
+    """R26: why a work queue has no such consumer; None if it may."""
+    if config.deliver == DELIVER_ALL:
+        return None
+    text = f"a consumer of a work queue begins with the first message, not with {config.deliver!r}"
+    return ErrorReply(ERR_INVALID, f"{text}: say deliver {DELIVER_ALL!r}", False)
+
+
+def shared_with(
+    request: CreateConsumerRequest, consumers: Consumers, creating: Sequence[CreateConsumerRequest]
+) -> str:
+    """R26: another consumer that may be given what this one is given; empty if there is none."""
+    others = [(one.name, one.config) for one in consumers.by_number.values()]
+    others += [(asked.name, asked.config) for asked in creating]
+    for name, config in others:
+        pairs = product(request.config.patterns or (EVERY_SUBJECT,), config.patterns or (EVERY_SUBJECT,))
+        if any(overlap(first, second) for first, second in pairs):
+            return name
+    return ""
+
+
+def is_shared(name: str) -> ErrorReply:
+    """What who asks for a consumer of a work queue is told then."""
+    text = f"consumer {name!r} may be given the same messages, and each message of a work queue is for one"
+    text = f"{text} consumer: use that one, or filters that match other subjects"
+    return ErrorReply(ERR_INVALID, text, False)
 
 
 def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers) -> ErrorReply | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Moment = tuple[int, int]
-"""What is gone: where the log starts, and how many messages are deleted."""
+"""What is gone: where the log starts, and how many entries deleted messages that may be to come."""
 
 
 class FlightTally:

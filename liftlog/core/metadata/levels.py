@@ -66,7 +66,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "subject": 2,
     "more_subjects": 2,
     "allow_rollup": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2},
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2},
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -79,7 +79,9 @@ _LATER: dict[str, int] = {
     "max_messages_per_subject": 2,
     "allow_rollup": 2,
     "removal": 2,
+    "work_queue": 2,
     "more_subjects": 2,
+    "allow_ttl": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read

@@ -78,6 +78,23 @@ def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
+def _queue_problem(config: StreamConfig) -> str:
+    """R26: why it can be no work queue; empty if it can."""
+    if not config.has_journal:
+        return (
+            "work_queue takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal --work-queue)"
+        )
+    if config.keeps_of_subject:
+        return (
+            "work_queue and max_messages_per_subject exclude each other: the one keeps what nobody is done "
+            "with, the other one lets it go; leave one of them out"
+        )
+    if config.sealed is True:
+        return "work_queue and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
 def limits_problem(config: StreamConfig) -> str:
     """Why a value of this configuration is not accepted; empty if all are."""
     for key, (low, high) in RANGES.items():
@@ -136,6 +153,13 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_rollup takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
+    if config.has_ttl and not config.has_journal:
+        return (
+            "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal), which cannot be altered later"
+        )
+    if config.is_queue and (problem := _queue_problem(config)):
+        return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
             f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "

@@ -17,7 +17,16 @@ from typing import NamedTuple, Protocol
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, ConsumerEntry, Created
 from liftlog.core.consumers.idle import IdleConsumers
-from liftlog.core.consumers.making import LASTS_MAX, begins_at, not_altered, not_created, too_many_lasts
+from liftlog.core.consumers.making import (
+    LASTS_MAX,
+    begins_at,
+    is_shared,
+    not_altered,
+    not_created,
+    not_of_queue,
+    shared_with,
+    too_many_lasts,
+)
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.removed import Removed
@@ -154,7 +163,15 @@ class ConsumerMaking:
     def _refusal(self, request: CreateConsumerRequest) -> ErrorReply | None:
         creating = [asked for asked, _ in self._creating.values()]
         creating += [one.request for one in self._finding.values() if one.request is not request]
-        return not_created(request, self._removed.consumers, creating, self._data.hw)
+        consumers = self._removed.consumers
+        refusal = not_created(request, consumers, creating, self._data.hw)
+        config = self._data.config
+        if refusal is not None or config is None or not config.is_queue:
+            return refusal
+        refusal, other = not_of_queue(request.config), shared_with(request, consumers, creating)
+        if refusal is None and not self._ctx.decides(("R26.shared", not other)):
+            return is_shared(other)
+        return refusal
 
     def _write(
         self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS

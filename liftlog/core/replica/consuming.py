@@ -36,6 +36,7 @@ from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
 from liftlog.core.replica.telling import InfosAsked, is_gone
+from liftlog.core.replica.workqueue import WorkQueue
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
     ACK,
@@ -103,6 +104,7 @@ class ConsumersLead:
         "_log",
         "_making",
         "_office",
+        "_queue",
         "_removed",
         "_swept",
         "_wrote",
@@ -130,8 +132,9 @@ class ConsumersLead:
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
         self._asked = InfosAsked(self.counting, data, removed)
+        self._queue = WorkQueue(data, office, removed)
         self._swept = (0, 0)
-        """K7: the log start, and how many messages were deleted, when pending ones were last looked at."""
+        """K7: the log start, and how many entries deleted messages, when pending ones were last looked at."""
 
     def tell(self, wrote: Callable[[], None]) -> None:
         """Who is to hear when entries were appended."""
@@ -146,7 +149,10 @@ class ConsumersLead:
 
     def write(self, entry: ConsumerEntry) -> int:
         """Where it ends. The entries of one step are one batch."""
-        self._entries.append(encode_entry(entry))
+        return self._put([encode_entry(entry)])
+
+    def _put(self, entries: list[bytes]) -> int:
+        self._entries += entries
         return self._log.leo + len(self._entries)
 
     def _flush(self) -> None:
@@ -293,9 +299,10 @@ class ConsumersLead:
         self.wait_for(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
 
     def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
-        """Write that these do not come again. Where the entry ends."""
+        """Write that these do not come again; R26: and that they are gone. Where that ends."""
         ending = list(offsets)
         end = self.write(Done(flight.consumer.number, how, runs_of(ending)))
+        end = self._put(self._queue.taken(ending, how, end))
         flight.settle(ending, end)
         self._agenda.wrote(flight)
         return end
@@ -464,6 +471,7 @@ class ConsumersLead:
         end = flight.ahead if again else end
         line = line_between(self._data.history.entries, flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
+        self._put(self._queue.delivered([offset for offset, _ in counts]))
         first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)
@@ -547,6 +555,7 @@ class ConsumersLead:
         if self._removed.consumers.by_number and self._inherited.serves(self.write):
             self._write_off()
         self.counting.tick()
+        self._queue.tick()
         self.committed()
         self._tell_counted()
         for flight in self._agenda.waiting.values():
@@ -562,11 +571,12 @@ class ConsumersLead:
                 if consumer.pending:
                     self._flight(number)
         self._making.drop_idle(self._idle, self._agenda)
+        self._put(self._queue.late())
         for flight in self._agenda.due(self._ctx.ticks):
             if not self._making.changes(flight.consumer.number):
                 self._take_lapsed(flight)
             self._agenda.set_alarm(flight)
-        now = self._data.log_start, len(self._removed)
+        now = self._data.log_start, self._removed.others
         moved, self._swept = now != self._swept, now
         if not moved or self._ctx.mutants.gone_kept_pending:
             return

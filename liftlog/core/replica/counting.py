@@ -3,7 +3,8 @@
     count     what is in memory is looked at here, so that who is at the end of the log asks nobody
     ask       else the subject index is (S1), for what lies behind what is counted: each committed message is
               counted once for a consumer, and delivered ones are taken off
-    anew      when something is gone, all that is to come is counted again: it may have been among them
+    anew      when something is gone, all that is to come is counted again: it may have been among them. What
+              a work queue's consumers are done with never was (R26)
 
 One question of a partition at a time. Who waits for a count goes by one that was asked for after it came,
 even if more is committed by then, or gone: so nobody waits for ever on a busy partition. Where the index
@@ -90,7 +91,7 @@ class Counting:
         return max(0, end - start) - gone
 
     def _now(self) -> Moment:
-        return self._data.log_start, len(self._removed)
+        return self._data.log_start, self._removed.others
 
     def _begun(self, flight: Flight) -> tuple[int, int]:
         """What is counted that still holds: (matches, up to where)."""

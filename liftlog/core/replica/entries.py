@@ -6,6 +6,9 @@
                  is gone by entries below, but for records below that offset of the data
     3  rolled up epoch, offset: on all roll-ups that lie below that offset of the data, up to a record of this
                  epoch, the leader has acted (R23): by entries before this one
+    4  outlived  epoch, offset: of the messages below that offset of the data, up to a record of this epoch,
+                 that are to go after a time (R24), none is left: entries before this one name them
+    5  done with  as the first kind: a consumer of a work queue is done with these (R26)
 
 A record is named with the epoch that wrote it. Where an operator had a leader elected that lacked it, the
 offset is given again, to a record of a later epoch, and that one is not meant.
@@ -21,6 +24,8 @@ from liftlog.types import NUMBER_MAX, LiftlogError, OffsetRange
 REMOVED = 1
 RESTATED = 2
 ROLLED_UP = 3
+OUTLIVED = 4
+DONE_WITH = 5
 RUNS_MAX = 10_000
 """Runs that one entry names at most: some 30 KB if they lie apart."""
 
@@ -33,21 +38,26 @@ class BadEntry(LiftlogError):
 
 
 class RemovedRuns(NamedTuple):
-    """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart."""
+    """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart.
+    `done_with`: it is of the fourth kind.
+    """
 
     epoch: int
     runs: tuple[OffsetRange, ...]
+    done_with: bool = False
 
     def named(self) -> Iterator[Named]:
         """Each record."""
         return ((offset, self.epoch) for start, end in self.runs for offset in range(start, end))
 
 
-def encode_removed(epoch: int, runs: Sequence[OffsetRange]) -> bytes:
-    """An entry. Raises ValueError if it names nothing, more than `RUNS_MAX` runs, or runs out of order."""
+def encode_removed(epoch: int, runs: Sequence[OffsetRange], *, done_with: bool = False) -> bytes:
+    """An entry, of the fourth kind if consumers are done with these. Raises ValueError if it names nothing,
+    more than `RUNS_MAX` runs, or runs out of order.
+    """
     if not 0 < len(runs) <= RUNS_MAX:
         raise ValueError(f"an entry names {len(runs)} runs")
-    data = bytearray([REMOVED])
+    data = bytearray([DONE_WITH if done_with else REMOVED])
     _put(data, epoch)
     _put(data, len(runs))
     due = 0
@@ -82,27 +92,42 @@ class RolledUp(NamedTuple):
     through: int
 
 
-def encode_rolled_up(said: RolledUp) -> bytes:
-    """An entry of the third kind."""
-    data = bytearray([ROLLED_UP])
+class Outlived(NamedTuple):
+    """An entry of the fourth kind."""
+
+    epoch: int
+    through: int
+
+
+def encode_come_to(said: RolledUp | Outlived) -> bytes:
+    """An entry of the third or fourth kind."""
+    data = bytearray([ROLLED_UP if isinstance(said, RolledUp) else OUTLIVED])
     _put(data, said.epoch)
     _put(data, said.through)
     return bytes(data)
 
 
-def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp:
+_OF_TWO_NUMBERS: dict[int, type[Restated | RolledUp | Outlived]] = {
+    RESTATED: Restated,
+    ROLLED_UP: RolledUp,
+    OUTLIVED: Outlived,
+}
+
+
+def decode_entry(data: bytes) -> RemovedRuns | Restated | RolledUp | Outlived:
     """An entry of any kind. Raises BadEntry."""
-    if data and data[0] in (RESTATED, ROLLED_UP):
-        numbers = list(_numbers(data))
-        if len(numbers) != 2:
-            raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
-        return Restated(*numbers) if data[0] == RESTATED else RolledUp(*numbers)
-    return decode_removed(data)
+    kind = _OF_TWO_NUMBERS.get(data[0]) if data else None
+    if kind is None:
+        return decode_removed(data)
+    numbers = list(_numbers(data))
+    if len(numbers) != 2:
+        raise BadEntry(f"a journal's entry is to have 2 numbers and has {len(numbers)}")
+    return kind(*numbers)
 
 
 def decode_removed(data: bytes) -> RemovedRuns:
     """What an entry names. Raises BadEntry."""
-    if not data or data[0] != REMOVED:
+    if not data or data[0] not in (REMOVED, DONE_WITH):
         kind = data[0] if data else "none"
         raise BadEntry(f"a journal's entry of kind {kind}: it was written by a newer liftlog; start that")
     numbers = _numbers(data)
@@ -117,7 +142,7 @@ def decode_removed(data: bytes) -> RemovedRuns:
             raise BadEntry(f"a journal's entry names offsets {run}, which cannot be")
         runs.append(run)
         due = run.end
-    return RemovedRuns(epoch, tuple(runs))
+    return RemovedRuns(epoch, tuple(runs), data[0] == DONE_WITH)
 
 
 def _put(data: bytearray, number: int) -> None:

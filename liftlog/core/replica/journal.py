@@ -15,6 +15,7 @@ from liftlog.core.replica.forbidding import not_deleted
 from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -191,7 +192,7 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_front", "_limits", "_purges", "_roll_ups")
+    __slots__ = ("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_purges", "_roll_ups")
 
     def __init__(
         self,
@@ -200,11 +201,13 @@ class JournalLeader(Leader):
         purges: SubjectPurges,
         front: FrontLimits,
         consumers: ConsumersLead,
+        lifetimes: Lifetimes,
     ) -> None:
         super().__init__(front.limits.log, leading)
         self._front = front
         self._limits = front.limits
         self._roll_ups = front.roll_ups
+        self._lifetimes = lifetimes
         self._deletions = deletions
         self._purges = purges
         self._consumers = consumers
@@ -255,6 +258,7 @@ class JournalLeader(Leader):
         self._purges.go_on()
         self._limits.go_on()
         self._roll_ups.go_on()
+        self._lifetimes.go_on()
         self._consumers.committed()
 
     def tick(self) -> None:
@@ -264,4 +268,5 @@ class JournalLeader(Leader):
         self._front.tick()
         self._limits.tick()
         self._roll_ups.go_on()
+        self._lifetimes.tick()
         self._consumers.tick()

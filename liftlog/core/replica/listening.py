@@ -1,4 +1,4 @@
-"""What a leader has asked NATS for: a subscription for each subject of its partition (N1, N10).
+"""What a leader has asked NATS for: a subscription for each subject of its partition (N1, N10, N11).
 
 Each has a number of its own in the epoch, by which NATS' answers name it: an answer to an earlier one, which
 was on its way when the stream was altered, says nothing of those that took its place.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.consumers.state import Consumers
-from liftlog.core.replica.entries import Named, Restated, RolledUp, decode_entry
+from liftlog.core.replica.entries import Named, Outlived, Restated, RolledUp, decode_entry
 from liftlog.core.replica.state import READY, LogState
 from liftlog.epochs import EpochHistory
 from liftlog.format import CorruptBatch, decode_records, decode_values, encode_sparse
@@ -34,7 +34,7 @@ class Removed:
 
     __slots__ = (
         *("_ctx", "_data", "_epochs", "_knew", "_log", "_silent_below", "_told", "_told_of", "_unsaid"),
-        *("_whole", "consumers", "folded", "problem", "request", "rolled_up"),
+        *("_whole", "consumers", "folded", "others", "outlived", "problem", "request", "rolled_up"),
     )
 
     def __init__(self, log: LogState, data: LogState) -> None:
@@ -56,7 +56,11 @@ class Removed:
         """What the same entries say of consumers (K2)."""
         self.rolled_up: RolledUp | None = None
         """What the newest entry says that says how far roll-ups were acted on (R23)."""
+        self.outlived: Outlived | None = None
+        """And how far nothing is left that is to go after a time (R24)."""
         self.folded = 0
+        self.others = 0
+        """So many entries were heeded that name messages with which no consumer was done (R26)."""
         self.request = 0
         """The read of storage that is under way; 0 = none."""
         self.problem = ""
@@ -144,7 +148,7 @@ class Removed:
         """The log was opened, or what was known to be committed of it was cut: fold it from its beginning."""
         self._epochs.clear()
         self.consumers.clear()
-        self.rolled_up = None
+        self.rolled_up = self.outlived = None
         self._told_of = None
         self.problem = ""
         self._whole = self._ctx.mutants.removed_read_to_nothing
@@ -229,7 +233,10 @@ class Removed:
             self._said_again(said)
         elif isinstance(said, RolledUp):
             self.rolled_up = said
+        elif isinstance(said, Outlived):
+            self.outlived = said
         else:
+            self.others += not said.done_with
             gone = self._epochs.setdefault(said.epoch, OffsetSet())
             for start, stop in said.runs:
                 gone.add(start, stop)

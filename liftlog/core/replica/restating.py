@@ -1,8 +1,8 @@
 """The journal does not grow for ever: what it says is said again, in short, and it begins there (R21).
 
     restate    a leader with a long journal writes all that is gone again, as runs, and where each consumer
-               stands (K2), some at each tick, behind that how far roll-ups were acted on (R23), and one entry
-               that says where this began
+               stands (K2), some at each tick, behind that how far roll-ups were acted on (R23) and times to
+               live are over (R24), and one entry that says where this began
     begin      when that one is committed, the start of the journal moves to where the restatement began (C3)
 
 It begins where the leader had folded its journal to. What is gone is a union: entries of others that come
@@ -20,7 +20,7 @@ from itertools import islice
 import msgspec
 
 from liftlog.core.consumers.entries import encode_entry
-from liftlog.core.replica.entries import RUNS_MAX, encode_removed, encode_restated, encode_rolled_up
+from liftlog.core.replica.entries import RUNS_MAX, encode_come_to, encode_removed, encode_restated
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -88,8 +88,9 @@ class Restating:
         """The entries of a restatement. What is gone is taken as it is now."""
         gone, data_start = removed.copies(), self._data.log_start
         behind = [encode_restated(self._begin, data_start)]
-        if removed.rolled_up is not None:
-            behind.insert(0, encode_rolled_up(removed.rolled_up))
+        for said in (removed.rolled_up, removed.outlived):
+            if said is not None:
+                behind.insert(0, encode_come_to(said))
         if self._ctx.mutants.restated_in_part:
             gone = dict(list(gone.items())[-1:])
         numbers = tuple(removed.consumers.by_number)

@@ -10,6 +10,7 @@ from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
@@ -47,6 +48,7 @@ class LeaderRoles(NamedTuple):
     limits: SubjectLimits | None = None
     roll_ups: RollUps | None = None
     front: FrontLimits | None = None
+    lifetimes: Lifetimes | None = None
 
     def delete(
         self,
@@ -95,15 +97,18 @@ class LeaderRoles(NamedTuple):
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""
-        if self.consumers is None or self.roll_ups is None or self.front is None:
+        if self.consumers is None or self.roll_ups is None or self.front is None or self.lifetimes is None:
             return
         if read is None:
             self.roll_ups.go_on()
+            self.lifetimes.go_on()
             self.consumers.work()
-        elif read.request == self.roll_ups.request:
+        elif read.request == self.roll_ups.passage.request:
             self.roll_ups.on_read(read)
         elif read.request == self.front.request:
             self.front.on_read(read)
+        elif read.request == self.lifetimes.passage.request:
+            self.lifetimes.on_read(read)
         else:
             self.consumers.on_read(read)
 
@@ -166,7 +171,9 @@ def leader_roles(
     roll_ups.tell(serving.leo_moved)
     front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups)
     front.tell(serving.leo_moved)
-    leader = JournalLeader(state, deletions, subject_purges, front, consumers)
+    lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges)
+    lifetimes.tell(serving.leo_moved)
+    leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(
         deletions=deletions,
@@ -176,4 +183,5 @@ def leader_roles(
         limits=limits,
         roll_ups=roll_ups,
         front=front,
+        lifetimes=lifetimes,
     )

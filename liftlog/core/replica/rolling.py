@@ -1,4 +1,6 @@
-"""What messages ask for that come to a leader, and which of them may roll up those before them (R23)."""
+"""What messages ask for that come to a leader, which of them may roll up those before them (R23), and which
+may say for how long they are to stay (R24).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,11 @@ from collections.abc import Sequence
 
 from liftlog.core.replica.state import LogState
 from liftlog.messages import ERR_HEADER
+from liftlog.options import lifetime
 from liftlog.options.reading import read
 from liftlog.options.wishes import Refusal, Wishes
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import Message
+from liftlog.types import Message, StreamConfig
 
 
 def wishes_here(
@@ -18,8 +21,16 @@ def wishes_here(
     """What each asks for, of this partition of the stream of this name; None: none asks for anything.
     `remembers`: it has a window of message ids (L7).
     """
-    rolls_up = log.config is not None and log.config.rolls_up
-    return of_one_subject(messages, read(messages, stream, log.id.index, remembers, rolls_up))
+    config = log.config
+    rolls_up = config is not None and config.rolls_up
+    return of_one_subject(messages, read(messages, stream, log.id.index, remembers, rolls_up, _ttl(config)))
+
+
+def _ttl(config: StreamConfig | None) -> int:
+    """R24: which times to live a stream takes: what it lets go by age cannot be promised to stay."""
+    if config is None or not config.has_ttl:
+        return lifetime.NONE
+    return lifetime.ENDS if config.retention_ms else lifetime.ANY
 
 
 def of_one_subject(messages: Sequence[Message], wishes: list[Wishes] | None) -> list[Wishes] | None:

@@ -19,19 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from liftlog.core.replica.asking import index_reaches, question_number
-from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_rolled_up
+from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_come_to
+from liftlog.core.replica.passage import Passage
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.core.replica.tail import cut_batches
-from liftlog.format import CorruptBatch, decode_records, encode_values, plain_payload, read_header
-from liftlog.messages import MATCHING_RUNS, AskSubjects, LogRead, ReadLog, SubjectsFolded, SubjectsTold
+from liftlog.format import encode_values
+from liftlog.messages import MATCHING_RUNS, AskSubjects, LogRead, SubjectsFolded, SubjectsTold
 from liftlog.options.headers import ALL_BEFORE, ROLLUP, rolled_up_by
-from liftlog.types import NO_OFFSET, Batch, LiftlogError, Record
+from liftlog.types import NO_OFFSET, Record
 
-SLICE_BYTES = 128 * 1024
-"""What a leader reads at once of its log, about: a few milliseconds of its step."""
 FOUND_MAX = 1000
 """So many roll-ups are found, about, before they are acted on."""
 AHEAD_MAX = 64
@@ -48,8 +46,8 @@ class RollUps:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_at", "_ctx", "_data", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
-        *("_purges", "_removed", "_said", "asked", "request"),
+        *("_ctx", "_data", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
+        *("_purges", "_removed", "_said", "asked", "passage"),
     )
 
     def __init__(
@@ -63,10 +61,9 @@ class RollUps:
         self._removed = removed
         self._purges = purges
         self._moved: Callable[[], None] | None = None
-        self._at = UNKNOWN
-        """What lies below is gone through."""
-        self._said = 0
-        """And so much of it is said to be."""
+        self.passage = Passage(data, ROLLUP, self._find, lambda: len(self._found) < FOUND_MAX)
+        self._said = UNKNOWN
+        """Up to where the data are said to be gone through."""
         self._found: dict[str, int] = {}
         """What is still to be acted on, of what lies below: what matches the pattern, and lies before the
         offset, is to go.
@@ -75,8 +72,6 @@ class RollUps:
         """What goes by the first of them below here is written."""
         self._paused = 0
         """Until this tick nothing is done."""
-        self.request = 0
-        """The read of the data that is under way; 0 = none."""
         self.asked = 0
         """The question that storage has about subjects; 0 = none."""
 
@@ -86,7 +81,7 @@ class RollUps:
         config = self._data.config
         if config is None or not config.rolls_up:
             return self._data.hw
-        return self._said if self._found else max(self._at, 0)
+        return self._said if self._found else self.passage.at
 
     def tell(self, moved: Callable[[], None]) -> None:
         """Whom to tell that entries were written."""
@@ -98,34 +93,33 @@ class RollUps:
         """Act on what is found, or look further, if nothing is to be waited for."""
         ctx, config = self._ctx, self._data.config
         on = config is not None and config.rolls_up
-        if not on or self.request or self.asked or self._paused > ctx.ticks:
+        if not on or self.passage.request or self.asked or self._paused > ctx.ticks:
             return
         if self._purges.counts or self._purges.refusal(self._data) is not None:
             return
-        if self._at == UNKNOWN:
+        if self._said == UNKNOWN:
             if not self._removed.heeds_all:
                 return
-            self._at = self._said = self._begin()
+            self._said = self._begin()
         if not self._found:
-            self._look()
+            if not self.passage.go_on(self._until):
+                self._pause()
             if ctx.mutants.roll_up_said_first:
                 self._say(1)
         if self._found:
             self._ask()
-        elif not self.request:
+        elif not self.passage.request:
             self._say(SAID_EVERY)
 
     def _begin(self) -> int:
         """Where the leader before this one has come to, as far as that is said."""
-        data, said = self._data, self._removed.rolled_up
+        said, passage = self._removed.rolled_up, self.passage
         if self._ctx.mutants.roll_ups_not_inherited:
-            return data.hw
+            return passage.begin(self._data.hw)
         if said is None:
-            return data.log_start
-        there = said.through <= data.hw and data.history.epoch_before(said.through) == said.epoch
-        if not self._ctx.decides(("R23.other-records", there)):
-            return data.log_start
-        return max(said.through, data.log_start)
+            return passage.begin(0)
+        ours = passage.has_come_to(said.epoch, said.through)
+        return passage.begin(said.through if self._ctx.decides(("R23.other-records", ours)) else 0)
 
     @property
     def _until(self) -> int:
@@ -135,48 +129,11 @@ class RollUps:
 
     # -- finding ---------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Go through what is committed, as far as it is in memory, or have storage read it."""
-        data = self._data
-        self._at = max(self._at, data.log_start)
-        while self._at < self._until and len(self._found) < FOUND_MAX:
-            batches = data.cached(self._at, self._until, SLICE_BYTES)
-            if not batches:
-                self._read()
-                return
-            if not self._take(batches):
-                return
-
-    def _read(self) -> None:
-        request = self._ctx.new_ticket()
-        if self._ctx.reads.begin_fold(self._data.id, request):
-            self.request = request
-            self._ctx.effects.append(
-                ReadLog(self._data.id, request, self._at, self._until, SLICE_BYTES)
-            )
-
     def on_read(self, event: LogRead) -> None:
         """Storage has read a slice, or could not."""
-        self.request = 0
-        if event.error or not event.batches:
+        if not self.passage.on_read(event, self._until):
             self._pause()
-        else:
-            self._take(cut_batches(self._data.id, event.batches, self._until))
         self.go_on()
-
-    def _take(self, batches: list[Batch]) -> bool:
-        """Look into these. Whether that could be done, and any lay further than the last ones."""
-        before = self._at
-        try:
-            for batch in batches:
-                for record in _may_roll_up(batch):
-                    if record.offset >= self._at:
-                        self._find(record)
-                self._at = max(self._at, batch.end_offset)
-        except (CorruptBatch, LiftlogError):
-            self._pause()
-            return False
-        return self._at > before
 
     def _find(self, record: Record) -> None:
         """An older roll-up of the same adds nothing to a newer one."""
@@ -248,20 +205,14 @@ class RollUps:
 
     def _say(self, least: int) -> None:
         """Write up to where the data is gone through, if that is so much more than what was said."""
-        log, through = self._log, self._at
+        log, through = self._log, self.passage.at
         if through - self._said < least or through <= self._data.log_start:
             return
         self._ctx.mark("R23.said")
         self._said = through
         said = RolledUp(self._data.history.epoch_before(through), through)
         stamp_ms = self._ctx.wall_ms
-        log.append([encode_values(log.id, log.leo, self._leading.epoch, stamp_ms, [encode_rolled_up(said)])])
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, stamp_ms, [encode_come_to(said)])])
         if self._moved is not None:
             self._moved()
 
-
-def _may_roll_up(batch: Batch) -> list[Record]:
-    """The records of a batch, none if no header of theirs is a roll-up. Raises CorruptBatch, LiftlogError."""
-    header = read_header(batch.data)
-    payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
-    return decode_records(batch) if ROLLUP in payload else []

@@ -65,6 +65,8 @@ RULES: dict[str, tuple[str, str]] = {
     "OfThisIncarnation": ("K1", "Pulls, acks, deliveries and entries name the number"),
     "LimitHolds": ("R22", "of each subject the newest so many messages of a partition stay"),
     "RollUpHolds": ("R23", "the older ones of its subject"),
+    "TtlHolds": ("R24", "a message with `Nats-TTL` goes when it is so old"),
+    "WorkQueueHolds": ("R26", "so both are committed together"),
     "OneOwner": ("G2", "A partition is granted when its last owner has confirmed that it gave it up"),
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),

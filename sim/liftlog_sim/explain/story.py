@@ -49,6 +49,8 @@ _EMPHASIS = {
     "PurgeTakesAll": "answers",
     "LimitHolds": "stores",
     "RollUpHolds": "stores",
+    "TtlHolds": "stores",
+    "WorkQueueHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",

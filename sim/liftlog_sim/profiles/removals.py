@@ -9,6 +9,9 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
+QUEUE_SHARE = 0.4
+"""So many of the streams are work queues, where there are consumers (R26)."""
+
 
 def removals(draws: Draws) -> Knobs:
     """Leaders change, copies fall behind in one log or the other, and power fails between two syncs.
@@ -32,6 +35,7 @@ def removals(draws: Draws) -> Knobs:
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
+            allow_ttl=draws.part("times").choice((True, True, msgspec.UNSET)),
         )
         for stream in plain
     )
@@ -95,8 +99,17 @@ def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
     (K1 to K8).
     """
+    knobs = removals(draws)
+    queues = draws.part("queues")
+    streams = tuple(
+        msgspec.structs.replace(one, work_queue=True, max_messages_per_subject=msgspec.UNSET)
+        if queues.part(one.name).random() < QUEUE_SHARE
+        else one
+        for one in knobs.streams
+    )
     return msgspec.structs.replace(
-        removals(draws),
+        knobs,
+        streams=streams,
         delete_share=draws.choice((0.0, 0.3)),
         admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
         consumers=draws.choice((3, 5)),

@@ -32,6 +32,8 @@ from liftlog_sim.workload.targets import Target
 from liftlog_sim.world import World
 
 HEAL_LIMIT_US = 90 * SECOND
+OVER_FOR_MS = 2000
+"""R24: so long after its time a message is to be gone, when all is whole."""
 HEAL_STEP_US = 500 * MILLISECOND
 EMPTY_LIMIT_US = 60 * SECOND
 """Within so much simulated time a healed world has nothing left that a consumer has to be given."""
@@ -185,12 +187,15 @@ def heal(world: World) -> Iterator[int]:
             continue
         newest = world.newest_metadata()
         world.workload.look_again(newest.streams.values() if newest is not None else ())
-        problem = _probe(world, probes) or _over_limit(world) or _left_before(world)
+        problem = _probe(world, probes) or _over_limit(world) or _left_before(world) or _overdue(world)
+        problem = problem or _done_and_left(world)
         problem = problem or _told_of_consumers(world, untold)
         if not problem:
             return
     left = damaged(world)
     named = {_left_before(world): "RollUpHolds", _over_limit(world): "LimitHolds"}
+    named[_overdue(world)] = "TtlHolds"
+    named[_done_and_left(world)] = "WorkQueueHolds"
     raise Violation(
         "DamageRepaired" if left else named.get(problem, "Convergence"),
         f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
@@ -305,6 +310,27 @@ def _left_before(world: World) -> str:
     for _, deletions, start in _removing(world, lambda config: config.rolls_up):
         world.observer.checks.counts["RollUpHolds"] += 1
         problem = deletions.left_before(start)
+        if problem:
+            return problem
+    return ""
+
+
+def _overdue(world: World) -> str:
+    """R24: what is left over its time by every clock, for a while already; empty if nothing is."""
+    now_ms = min(machine.clock.wall_ms() for machine in world.machines.values()) - OVER_FOR_MS
+    for _, deletions, start in _removing(world, lambda config: config.has_ttl):
+        world.observer.checks.counts["TtlHolds"] += 1
+        problem = deletions.overdue(start, now_ms)
+        if problem:
+            return problem
+    return ""
+
+
+def _done_and_left(world: World) -> str:
+    """R26: what is left with which a work queue's consumer is done; empty if nothing is."""
+    for _, deletions, start in _removing(world, lambda config: config.is_queue):
+        world.observer.checks.counts["WorkQueueHolds"] += 1
+        problem = deletions.done_and_left(start)
         if problem:
             return problem
     return ""

@@ -23,7 +23,8 @@ import msgspec
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import Effect, Event, Forward, StreamChanges, intake
-from liftlog.types import Batch, Entry, FileSpan
+from liftlog.messages.filespan import FileSpan
+from liftlog.types import Batch, Entry
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.world import World
 

@@ -62,6 +62,7 @@ class Account:
                 self.truth(partition.journal),
                 self.metadata,
                 lambda: self.furthest_start(partition),
+                self.metadata.queues,
             )
         return found
 

@@ -4,7 +4,8 @@
                       by its offset, or by a purge whose filter matches it and whose end lies above it; and
                       none of those that the purge had to leave: the newest of what was there when it was
                       asked for; or of whose subject as many newer ones are left as the stream keeps (R22); or
-                      which lie before a committed message that rolls them up (R23)
+                      which lie before a committed message that rolls them up (R23); or whose time was over by
+                      the clock of the leader that wrote the entry (R24)
     PurgeTakesAll     when a purge is answered, no more of what it was asked for are left than it had to leave
 """
 
@@ -15,7 +16,9 @@ from collections.abc import Collection, Mapping
 from liftlog.core.replica.entries import Named
 from liftlog.messages import PurgeSubjectsRequest
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
+from liftlog.options.lifetime import stored_lifetime
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
+from liftlog.types import NUMBER_MAX
 from liftlog_sim.truth.invariants import PartitionTruth
 
 
@@ -95,6 +98,13 @@ def was_rolled_up(data: PartitionTruth, offset: int) -> bool:
         if newer is not None and what and (what == ALL_BEFORE or newer.subject == record.subject):
             return True
     return False
+
+
+def over_at(data: PartitionTruth, offset: int) -> int:
+    """When the time of a committed record is over, in ms of wall clocks; NUMBER_MAX: it stays (R24)."""
+    record = data.contents.committed[offset] if offset < data.hw else None
+    lifetime = stored_lifetime(record.headers) if record is not None else 0
+    return record.timestamp_ms + lifetime if record is not None and lifetime else NUMBER_MAX
 
 
 def left_of(

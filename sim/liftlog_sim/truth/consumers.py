@@ -175,6 +175,10 @@ class ConsumerTruth:
     def _take(self, end: int, entry: object) -> None:
         if isinstance(entry, Created):
             if all(one.deleted or one.created.name != entry.name for one in self.consumers.values()):
+                if self._deletions.is_queue:
+                    there = [one for one in self.consumers.values() if not one.deleted]
+                    pairs = [(one.created.name, one.config) for one in there]
+                    self._deletions.done_with.alone(entry.name, entry.config, pairs)
                 self.consumers[end] = TrueConsumer(end, entry)
                 self._begins(self.consumers[end])
             return
@@ -449,6 +453,7 @@ class ConsumerTruth:
                 text = f"offset {offset} is said to be done below {journal} of the journal; "
                 text += f"{self._journal.hw} are committed, and say so at {end}"
                 raise self._violation("AckStays", consumer, text)
+        self._deletions.acked(journal, self._log_start())
 
     def pulled(self, number: int, reply: PullReply, ended: frozenset[int], told: int) -> None:
         """A client was given this. When it asked, these consumers had ended, and somebody had been told of

@@ -77,6 +77,8 @@
     LimitHolds           once all is healed, no subject and no partition has more messages than its stream
                          keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
+    TtlHolds             nothing is left over its time, where an entry says so, and at the end (R24)
+    WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -118,6 +120,8 @@ STEP_INVARIANTS = (
     "PurgeTakesAll",
     "LimitHolds",
     "RollUpHolds",
+    "TtlHolds",
+    "WorkQueueHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -175,7 +179,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("RollUpHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),

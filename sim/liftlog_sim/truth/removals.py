@@ -10,20 +10,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, RemovedRuns, Restated, RolledUp, decode_entry
+from liftlog.core.replica.entries import Named, Outlived, RemovedRuns, Restated, RolledUp, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
-from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, was_rolled_up
+from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
 from liftlog_sim.truth.fronts import FrontLeast, over_front
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.metadata import MetadataTruth
+from liftlog_sim.truth.queues import DoneWith, front_of
 
 
 def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ...]:
@@ -35,12 +36,12 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
     `starts`: where that copy begins now which begins last. `limits`: what streams were to keep, when that
-    was least (R22, R25).
+    was least (R22, R25). `queues`: streams that are work queues (R26).
     """
 
     __slots__ = (
-        *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
-        *("asked", "data", "journal", "restated", "told"),
+        *("_furthest", "_judged", "_limits", "_named", "_queues", "_starts", "_taken"),
+        *("asked", "data", "done_with", "journal", "restated", "told"),
     )
 
     def __init__(
@@ -49,6 +50,7 @@ class DeletionTruth:
         journal: PartitionTruth,
         limits: MetadataTruth | None = None,
         starts: Callable[[], int] = lambda: 0,
+        queues: Collection[int] = (),
     ) -> None:
         self.data = data
         self.journal = journal
@@ -56,6 +58,8 @@ class DeletionTruth:
         self._furthest = 0
         """Where any copy was ever seen to begin."""
         self._limits = limits
+        self._queues = queues
+        self.done_with = DoneWith(data)
         self.asked = AskedDeletions()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
@@ -75,13 +79,18 @@ class DeletionTruth:
             record = committed[offset]
             self._taken = offset + 1
             data = record.value or b"" if record is not None else b""
-            if record is None or is_consumers(data):
+            if record is None:
+                continue
+            if is_consumers(data):
+                self.done_with.take(data, offset + 1)
                 continue
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
                 self._take(entry, offset + 1, record.timestamp_ms)
             elif isinstance(entry, RolledUp):
                 self._rolled_up(entry, offset + 1)
+            elif isinstance(entry, Outlived):
+                self._outlived(entry, offset + 1)
             elif isinstance(entry, Restated):
                 self.restated = max(self.restated, entry.begin)
         return self._named
@@ -90,8 +99,8 @@ class DeletionTruth:
         """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
         return self.named().get((offset, epoch_at(self.data.history, offset)), NUMBER_MAX)
 
-    def _take(self, entry: RemovedRuns, end: int, stamp_ms: int) -> None:
-        """An entry is committed. NothingElseGone."""
+    def _take(self, entry: RemovedRuns, end: int, written_ms: int) -> None:
+        """An entry is committed, which its leader wrote at this time of his. NothingElseGone."""
         stream, limits = self.data.id.stream, self._limits
         keeps = limits.subject_limits.get(stream, 0) if limits is not None else 0
         least = limits.front_limits.get(stream, FrontLeast()) if limits is not None else FrontLeast()
@@ -102,9 +111,13 @@ class DeletionTruth:
                 continue
             self.journal.checks["NothingElseGone"] += 1
             problem = self.asked.unasked(named[0], self.data, self._named)
-            if problem and was_rolled_up(self.data, named[0]):
+            if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
                 problem = ""
-            if problem and least.takes(named[0], stamp_ms, self.data, gone):
+            if problem and (
+                was_rolled_up(self.data, named[0]) or over_at(self.data, named[0]) <= written_ms
+            ):
+                problem = ""
+            if problem and least.takes(named[0], written_ms, self.data, gone):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
@@ -123,6 +136,48 @@ class DeletionTruth:
             left = self._left_before(self._furthest, said.through)
             if left:
                 raise Violation("RollUpHolds", f"{left}, though the entry below journal offset {end} says no")
+
+    def _outlived(self, said: Outlived, end: int) -> None:
+        """An entry is committed that says below where none is left that has a time to live. TtlHolds."""
+        if epoch_at(self.data.history, said.through - 1) == said.epoch:
+            self.journal.checks["TtlHolds"] += 1
+            left = self._overdue(self._furthest, said.through, NUMBER_MAX - 1)
+            if left:
+                raise Violation("TtlHolds", f"{left}, though the entry below journal offset {end} says no")
+
+    def overdue(self, start: int, now_ms: int) -> str:
+        """R24: what is left from `start` on that was over its time then; empty if nothing is."""
+        self.named()
+        return self._overdue(start, self.data.hw, now_ms)
+
+    def _overdue(self, start: int, end: int, now_ms: int) -> str:
+        gone = {offset for offset, _ in self._named}
+        for offset in range(start, min(end, self.data.hw)):
+            over_ms = over_at(self.data, offset)
+            if over_ms <= now_ms and offset not in gone:
+                return f"partition {self.data.id}: offset {offset} is left, which was to go at {over_ms} ms"
+        return ""
+
+    @property
+    def is_queue(self) -> bool:
+        """R26: whether this is a work queue's."""
+        return self.data.id.stream in self._queues
+
+    def acked(self, journal: int, start: int) -> None:
+        """A client was told of an ack by the journal below this offset; copies begin at `start` or below.
+        WorkQueueHolds.
+        """
+        if self.is_queue:
+            self.done_with.holds(self.named(), journal, start)
+
+    def done_and_left(self, start: int) -> str:
+        """R26: what is left from `start` on with which a consumer is done; empty if nothing is."""
+        left = self.done_with.left(self.named(), self.journal.hw, start)
+        return f"partition {self.data.id}: offset {left[0]} is left, which is done with" if left else ""
+
+    def front(self) -> int:
+        """R26: the first message that is left."""
+        return front_of(0, self.data.hw, (offset for offset, _ in self.named()))
 
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
         """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import foreign_to, listened_to
+from liftlog.core.replica import entries
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, decode_values
 from liftlog.types import Batch, PartitionId, StreamConfig
@@ -19,13 +20,15 @@ from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.invariants import Checks, Violation
 
+DONE_WITH = bytes([entries.DONE_WITH])
+
 
 def may_be_written(
     checks: Checks, machine: Machine, log: PartitionId, batches: Sequence[Batch]
 ) -> None:
     """A leader stores these. Raises Violation if it knows that it must not, or if its partition comes to hold
     more messages than it may (C6), or they are of another subject (N10). Consumers go on where nothing is
-    stored or deleted any more.
+    stored or deleted any more, and what a work queue's are done with goes (R26).
     """
     end = batches[-1].end_offset
     node = machine.node
@@ -74,7 +77,7 @@ def _check_subjects(
 
 
 def _of_consumers(batch: Batch) -> bool:
-    return all(map(is_consumers, decode_values(batch)))
+    return all(is_consumers(entry) or entry[:1] == DONE_WITH for entry in decode_values(batch))
 
 
 class Pauses:

@@ -54,6 +54,8 @@ SUBJECTS_SHARE = 0.6
 SUBJECTS_KEPT, OVERLAPPING_SHARE = 0.6, 0.1
 ROLL_UP_SHARE = 0.2
 """And how often whether messages may roll up others, of a stream of which they may (R23)."""
+TTL_SHARE = 0.1
+"""And whether they may say for how long they stay (R24)."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -100,6 +102,8 @@ class Alterer:
         elif target.config.rolls_up and draws.part("roll-up").random() < ROLL_UP_SHARE:
             allows = StreamChanges(allow_rollup=draws.part("allows").random() < 0.7)
             self._ask(turn.name, stream, draws, allows)
+        elif target.config.has_ttl and draws.part("times").random() < TTL_SHARE:
+            self._ask(turn.name, stream, draws, StreamChanges(allow_ttl=draws.part("lets").random() < 0.8))
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:

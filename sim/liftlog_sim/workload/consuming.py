@@ -11,6 +11,7 @@ import msgspec
 
 from liftlog.messages import (
     ACK,
+    DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LASTS,
     DELIVER_NEW,
@@ -59,6 +60,9 @@ CONFIGS = {
 """What the consumer of each name is created with; those called so have filters beside."""
 FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
+OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
+"""Consumers of a work queue that somebody asks for. Of those that may be given the same the first is made;
+the last of these is never."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
 """So often an ack without an answer is sent again."""
@@ -79,7 +83,10 @@ def config_of(target: Target, name: str) -> ConsumerConfig:
     """What the consumer of this name is created with there."""
     patterns = tuple(dict.fromkeys(target.subject_with(word).decode() for word in FILTERED.get(name, ())))
     first = patterns[0] if patterns else ""
-    return msgspec.structs.replace(CONFIGS[name], filter=first, filters=patterns[1:])
+    config = msgspec.structs.replace(CONFIGS[name], filter=first, filters=patterns[1:])
+    if target.config.is_queue and name in OF_QUEUE[:-1]:
+        config = msgspec.structs.replace(config, deliver=DELIVER_ALL, offset=0)
+    return config
 
 
 class ConsumingClient:
@@ -114,7 +121,9 @@ class ConsumingClient:
         targets = [target for target in self._shared.targets if target.config.has_journal]
         if targets:
             draws = turn.draws
-            self._act(targets[draws.randrange(len(targets))], draws.choice(tuple(CONFIGS)), turn)
+            target = targets[draws.randrange(len(targets))]
+            names = OF_QUEUE if target.config.is_queue else tuple(CONFIGS)
+            self._act(target, draws.choice(names), turn)
         self._turns.take(self._fire)
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:

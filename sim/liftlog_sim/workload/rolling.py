@@ -1,4 +1,6 @@
-"""Messages that roll up those before them (R23), of streams that have a journal."""
+"""Messages that roll up those before them (R23), and that go after a time (R24), of streams that have a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,15 @@ from liftlog_sim.chance.draws import Draws
 
 ROLL_UP_SHARE, ALL_SHARE = 0.15, 0.1
 """How many messages roll up others, and how many of these all of the partition."""
+TTL_SHARE = 0.2
+TIMES = (b"1", b"1500ms", b"2", b"3s", b"5", b"10", b"1h")
+"""How many messages say for how long they are to stay, and how long that is."""
 REFUSED = b"Nats-Rollup: "
 """L4: of streams without a journal."""
 NO_SUCH = b"Nats-Rollup: some"
-"""What such a header may not say where it is allowed."""
+TTL_REFUSED = b"Nats-TTL: "
+NO_SUCH_TIME = b"Nats-TTL: 999ms"
+"""What such headers may not say where they are allowed."""
 
 
 def roll_up_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
@@ -22,6 +29,16 @@ def roll_up_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
     return (b"Nats-Rollup: all" if draws.random() < ALL_SHARE else b"Nats-Rollup: sub",)
 
 
+def ttl_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
+    """The header of a message that goes after a time; none: it says nothing of that."""
+    if not config.has_ttl or draws.random() >= TTL_SHARE:
+        return ()
+    times = TIMES if config.retention_ms else (*TIMES, b"never")
+    return (b"Nats-TTL: " + draws.choice(times),)
+
+
 def strange(config: StreamConfig, line: bytes) -> bytes:
     """A header that is to be refused, of a message for this stream."""
-    return NO_SUCH if line.startswith(REFUSED) and config.has_journal else line
+    if not config.has_journal:
+        return line
+    return {REFUSED: NO_SUCH, TTL_REFUSED: NO_SUCH_TIME}.get(line[: line.find(b" ") + 1], line)

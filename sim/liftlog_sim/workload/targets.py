@@ -38,4 +38,5 @@ class Target:
 
 def loses_records(target: Target) -> bool:
     """Whether the stream's front, or records within it, may go."""
-    return target.config.compact or not target.config.retention.unlimited
+    config = target.config
+    return config.compact or config.is_queue or not config.retention.unlimited

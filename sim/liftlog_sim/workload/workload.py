@@ -349,6 +349,7 @@ class Publisher:
             if strange and not wish.enveloped:
                 lines += self._rivalry.lines(target, subject, value, place, draws.part("rivalry"))
                 lines += rolling.roll_up_lines(target.config, own.part("roll-up"))
+                lines += rolling.ttl_lines(target.config, own.part("time"))
             if wish != PLAIN:
                 self._asked[value] = wish
             messages.append(

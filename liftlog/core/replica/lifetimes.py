@@ -1,0 +1,236 @@
+"""A message may say for how long it is to stay (R24): with `Nats-TTL: 90` it goes 90 seconds after it came.
+The leader finds out which messages are over their time, and writes that.
+
+    find    the leader goes through what is committed, in order, and looks for the header; what is to go one
+            day it keeps beside, with when, for some 100,000 messages
+    write   what is over its time by this node's wall clock goes into the journal, as runs of offsets, some
+            thousands in an entry (R21), and no more than some dozens of entries on their way
+    say     an entry says below where none is left of those that are to go: no further than the first one that
+            is kept beside
+
+If there are more than are kept, those that are due latest are let go, and it is remembered from where on the
+log is to be gone through again, when all that is kept is due later. A new leader begins where the newest
+entry says, and reads again what lies behind. An entry twice is harmless.
+
+A message is over its time when the clock of the leader has come so far since the time that its leader gave it
+when it came. A clock that jumps ahead is not believed before it has stood for some seconds: what it shows in
+between is nobody's time. Copies evaluate nothing: all hide what the entries name. The model is
+`times-to-live`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from liftlog.core.replica.entries import RUNS_MAX, Outlived, encode_come_to
+from liftlog.core.replica.passage import Passage
+from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectpurge import SubjectPurges
+from liftlog.format import encode_values
+from liftlog.messages import LogRead
+from liftlog.offsets import OffsetSet
+from liftlog.options.lifetime import TTL_LINE, stored_lifetime
+from liftlog.types import NUMBER_MAX, OffsetRange, Record
+
+HELD_MAX = 100_000
+"""So many messages are kept beside; for a while a quarter more."""
+AHEAD_MAX = 64
+"""So many entries at most are on their way."""
+SAID_EVERY = 10_000
+"""So much further no message with a time is left before that is said, if some are left behind."""
+PAUSE_MS = 10_000
+"""For so long nothing is looked at where the log cannot be read."""
+JUMP_MS, STANDS_MS = 1000, 10_000
+"""A wall clock that comes so much further than the monotonic one between two ticks has jumped; it is believed
+when it has stood for so long.
+"""
+UNKNOWN = -1
+
+
+class Lifetimes:
+    """Of the leader of a journal, in one epoch."""
+
+    __slots__ = (
+        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_leading", "_log", "_look_at", "_moved"),
+        *("_named", "_paused", "_purges", "_removed", "_said", "_written", "passage"),
+    )
+
+    def __init__(
+        self, log: LogState, leading: LeaderState, data: LogState, removed: Removed, purges: SubjectPurges
+    ) -> None:
+        """`log`: the journal. `purges`: who else writes what goes."""
+        self._log = log
+        self._leading = leading
+        self._ctx = log.ctx
+        self._data = data
+        self._removed = removed
+        self._purges = purges
+        self._moved: Callable[[], None] | None = None
+        self.passage = Passage(data, TTL_LINE, self._find, lambda: True)
+        self._held: list[tuple[int, int]] = []
+        """A heap of (when it is over by the wall clock, offset)."""
+        self._again: tuple[int, int] | None = None
+        """(Offset, time): from there on messages were let go, the first of which is due then."""
+        self._said = UNKNOWN
+        """Below it none is said to be left."""
+        self._named = 0
+        """How many were written since."""
+        self._written = 0
+        """Where the newest entry ends that names some."""
+        self._look_at = 0
+        """When so much is gone through and written, it is looked how far that could be said."""
+        self._paused = 0
+        """Until this tick nothing is looked at."""
+        self._apart = self._ctx.wall_ms - self._ctx.now_ms
+        """How far the two clocks are apart."""
+        self._doubted = 0.0
+        """Until the monotonic clock shows this the wall clock is not believed."""
+
+    def tell(self, moved: Callable[[], None]) -> None:
+        """Whom to tell that entries were written."""
+        self._moved = moved
+
+    def tick(self) -> None:
+        """Time has passed."""
+        ctx = self._ctx
+        apart = ctx.wall_ms - ctx.now_ms
+        if apart > self._apart + JUMP_MS:
+            ctx.mark("R24.jumped")
+            self._doubted = ctx.now_ms + STANDS_MS
+        elif apart < self._apart - JUMP_MS:
+            self._doubted = 0.0
+        self._apart = apart
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Look further, and write what is over its time, if nothing is to be waited for."""
+        config = self._data.config
+        if config is None or not config.has_ttl or self._purges.counts:
+            return
+        if self._purges.refusal(self._data) is not None:
+            return
+        if self._said == UNKNOWN:
+            if not self._removed.heeds_all:
+                return
+            self._said = self._begin()
+        self._look()
+        self._write()
+        if self._ctx.mutants.ttl_said_first:
+            self._say(self.passage.at, 1)
+        elif not self._held and self._again is None:
+            self._say(self.passage.at, 1 if self._named else SAID_EVERY)
+        elif self.passage.at + self._named >= self._look_at:
+            self._look_at = self.passage.at + self._named + SAID_EVERY
+            self._say(self._first_kept(), SAID_EVERY)
+
+    def _begin(self) -> int:
+        """Where the leader before this one has come to, as far as that is said."""
+        said, passage = self._removed.outlived, self.passage
+        if self._ctx.mutants.ttl_not_inherited:
+            return passage.begin(self._data.hw)
+        if said is None:
+            return passage.begin(0)
+        ours = passage.has_come_to(said.epoch, said.through)
+        return passage.begin(said.through if self._ctx.decides(("R24.other-records", ours)) else 0)
+
+    # -- finding ---------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Go through what is committed; again, if something was let go that may be due next."""
+        passage, until = self.passage, self._data.hw
+        if passage.request or self._paused > self._ctx.ticks:
+            return
+        if passage.at >= until and self._is_to_go_back():
+            self._ctx.mark("R24.again")
+            passage.begin(self._first_kept())
+            self._held.clear()
+            self._again = None
+        if not passage.go_on(until):
+            self._pause()
+
+    def _is_to_go_back(self) -> bool:
+        """Whether what was let go may be due next. What was written is to be known to be gone by then: it
+        would be found again, and take the room of what is not over yet.
+        """
+        again, held = self._again, self._held
+        if again is None or (held and held[0][0] <= again[1]):
+            return False
+        return self._removed.folded >= self._written
+
+    def on_read(self, event: LogRead) -> None:
+        """Storage has read a slice, or could not."""
+        if not self.passage.on_read(event, self._data.hw):
+            self._pause()
+        self.go_on()
+
+    def _find(self, record: Record) -> None:
+        lifetime = stored_lifetime(record.headers)
+        if not lifetime or record.offset in self._removed.hidden(self._data.history):
+            return
+        stamp = record.timestamp_ms
+        if self._ctx.mutants.ttl_of_whole_seconds:
+            stamp -= stamp % 1000
+        heappush(self._held, (stamp + lifetime, record.offset))
+        if len(self._held) > HELD_MAX + HELD_MAX // 4:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep those that are due first. A sorted list is a heap."""
+        self._ctx.mark("R24.let-go")
+        self._held.sort()
+        gone = self._held[HELD_MAX:]
+        del self._held[HELD_MAX:]
+        offset, due = min(offset for _, offset in gone), gone[0][0]
+        if self._again is not None:
+            offset, due = min(offset, self._again[0]), min(due, self._again[1])
+        self._again = (offset, due)
+
+    def _first_kept(self) -> int:
+        """Below it none is left."""
+        least = min((offset for _, offset in self._held), default=self.passage.at)
+        return min(least, self.passage.at if self._again is None else self._again[0])
+
+    def _pause(self) -> None:
+        self._ctx.mark("R24.paused")
+        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """What is over its time, and not gone already."""
+        ctx, data, held, now_ms = self._ctx, self._data, self._held, self._ctx.wall_ms
+        if not held or held[0][0] > now_ms or self._log.leo - self._log.hw > AHEAD_MAX:
+            return
+        if not ctx.decides(("R24.clock", ctx.now_ms >= self._doubted)):
+            return
+        gone, over, taken = self._removed.hidden(data.history), OffsetSet(), 0
+        while held and held[0][0] <= now_ms and taken < RUNS_MAX:
+            offset = heappop(held)[1]
+            taken += 1
+            if offset >= data.log_start and offset not in gone:
+                over.add(offset, offset + 1)
+        self._named += taken
+        runs = [OffsetRange(start, end) for start, end in over.runs(0, NUMBER_MAX)]
+        if self._purges.write(runs, data.history):
+            ctx.mark("R24.over")
+            self._written = self._log.leo
+            self._tell()
+
+    def _say(self, through: int, least: int) -> None:
+        """Write below where none is left, if that is so much further than what was said."""
+        log = self._log
+        if through - self._said < least or through <= self._data.log_start:
+            return
+        self._ctx.mark("R24.said")
+        self._said, self._named = through, 0
+        said = Outlived(self._data.history.epoch_before(through), through)
+        entry = encode_come_to(said)
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, [entry])])
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._moved is not None:
+            self._moved()

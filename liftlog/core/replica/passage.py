@@ -1,0 +1,103 @@
+"""A leader goes through its data in order, for what the headers of committed messages ask of it (R23, R24).
+
+From memory, as far as the messages are there, and else storage reads them. Records are decoded only of
+batches in which the header's name is found: all others cost the search for one word.
+
+Entries of the journal say how far a leader has come (`RolledUp`, `Outlived`), and of which epoch the last
+record is that they are about. The next leader begins there, if it has that record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.core.replica.state import LogState
+from liftlog.core.replica.tail import cut_batches
+from liftlog.format import CorruptBatch, decode_records, plain_payload, read_header
+from liftlog.messages import LogRead, ReadLog
+from liftlog.types import Batch, LiftlogError, Record
+
+SLICE_BYTES = 128 * 1024
+"""What a leader reads at once of its log, about: a few milliseconds of its step."""
+SLICES_AT_ONCE = 8
+"""And of what is in memory so many of these in a step."""
+
+
+class Passage:
+    """Of a leader, in one epoch. `at`: what lies below is gone through."""
+
+    __slots__ = ("_ctx", "_data", "_found", "_has_room", "_word", "at", "request")
+
+    def __init__(
+        self, data: LogState, word: bytes, found: Callable[[Record], None], has_room: Callable[[], bool]
+    ) -> None:
+        """`word`: what is looked for in the bytes of a batch. `found`: told each record of one that has it.
+        `has_room`: whether to go on after that.
+        """
+        self._data = data
+        self._ctx = data.ctx
+        self._word = word
+        self._found = found
+        self._has_room = has_room
+        self.at = 0
+        self.request = 0
+        """The read of storage that is under way; 0 = none."""
+
+    def begin(self, at: int) -> int:
+        """Go through what lies from there on, or from the log's start: where that is."""
+        self.at = max(at, self._data.log_start)
+        return self.at
+
+    def has_come_to(self, epoch: int, through: int) -> bool:
+        """Whether an entry with these numbers is about the records that are here."""
+        data = self._data
+        if through <= data.log_start:
+            return True  # There are none below.
+        return through <= data.hw and data.history.epoch_before(through) == epoch
+
+    def go_on(self, until: int) -> bool:
+        """Go through what lies below `until`, or have storage read it. False: it cannot be unpacked."""
+        data = self._data
+        self.at = max(self.at, data.log_start)
+        for _ in range(SLICES_AT_ONCE):
+            if self.at >= until or not self._has_room():
+                break
+            before, batches = self.at, data.cached(self.at, until, SLICE_BYTES)
+            if not batches:
+                self._read(until)
+                break
+            if not self._take(batches):
+                return False
+            if self.at == before:
+                break
+        return True
+
+    def _read(self, until: int) -> None:
+        request = self._ctx.new_ticket()
+        if self._ctx.reads.begin_fold(self._data.id, request):
+            self.request = request
+            self._ctx.effects.append(ReadLog(self._data.id, request, self.at, until, SLICE_BYTES))
+
+    def on_read(self, event: LogRead, until: int) -> bool:
+        """Storage has read a slice. False: it could not, or it cannot be unpacked."""
+        self.request = 0
+        if event.error or not event.batches:
+            return False
+        return self._take(cut_batches(self._data.id, event.batches, until))
+
+    def _take(self, batches: list[Batch]) -> bool:
+        try:
+            for batch in batches:
+                for record in self._candidates(batch):
+                    if record.offset >= self.at:
+                        self._found(record)
+                self.at = max(self.at, batch.end_offset)
+        except (CorruptBatch, LiftlogError):
+            return False
+        return True
+
+    def _candidates(self, batch: Batch) -> list[Record]:
+        """The records of a batch, none if none asks for anything. Raises CorruptBatch, LiftlogError."""
+        header = read_header(batch.data)
+        payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
+        return decode_records(batch) if self._word in payload else []
