@@ -108,8 +108,8 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
         raise LiftlogError(f"{name!r} is no name of a stream: {problem}; choose another one with --as NAME")
     if config.retention != "limits":
         raise LiftlogError(
-            f"'{name}' has retention '{config.retention}': its consumers take its messages away, and a copy "
-            "would have them again; let them finish, and create the stream here"
+            f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "
+            "be copied; let them finish, and create the stream here"
         )
     return config
 

@@ -397,14 +397,21 @@ def test_a_user_who_may_not_ask_is_told_what_to_allow(two: Two, tmp_path: Path) 
 
 def test_a_header_that_is_not_done_here_names_the_message_and_the_remedy(two: Two) -> None:
     async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
-        await origin.add_stream(name="TTL", subjects=["ttl"], allow_msg_ttl=True)
-        await origin.publish("ttl", b"1")
-        await origin.publish("ttl", b"2", headers={"Nats-TTL": "1h"})
+        await origin.add_stream(name="HEADERS", subjects=["headers"], allow_msg_ttl=True)
+        await origin.publish("headers", b"1", headers={"Nats-TTL": "1h"})
+        await origin.publish("headers", b"2", headers={"Liftlog-What": "1"})
 
     two.run(fill)
-    said = two.refused("TTL")
-    assert "sequence 2 (ttl) cannot be moved" in said and "--drop-header" in said
-    two.moved("TTL", "--drop-header", "Nats-TTL")
+    said = two.refused("HEADERS")
+    assert "sequence 2 (headers) cannot be moved" in said and "--drop-header" in said
+    two.moved("HEADERS", "--drop-header", "Liftlog-What")
+
+    async def check(origin: JetStreamContext, here: JetStreamContext) -> None:
+        await alike(origin, here, "HEADERS", 1)
+        assert (await here.get_msg("HEADERS", 2)).headers is None
+        assert (await here.stream_info("HEADERS")).config.allow_msg_ttl
+
+    two.run(check)
 
 
 def test_what_somebody_else_publishes_to_the_copy_is_found(two: Two) -> None:

@@ -180,7 +180,7 @@ def test_what_is_large_travels_alone_where_its_envelope_fits() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("Nats-TTL: 1s", "per-message TTL is not supported"),
+        ("Nats-TTL: 1s", "have no time to live of their own"),
         ("Nats-Stream-Source: A", "only a stream that copies"),
         ("Liftlog-What: 1", "is none of"),
         ("Nats-Msg-Id: " + "x" * 5000, "it may have"),
@@ -192,6 +192,12 @@ def test_a_message_that_cannot_be_copied_as_it_is_names_itself_and_the_remedy(li
     assert "sequence 17 (orders.a)" in str(raised.value) and "--drop-header" in str(raised.value)
     name = line.partition(":")[0].encode()
     assert outgoing(message(17, line), planned(), MoveWishes(left_out=frozenset([name]))).block == b""
+
+
+def test_times_to_live_go_along_where_the_stream_has_them() -> None:
+    assert outgoing(message(1, "Nats-TTL: 1h"), planned(allow_msg_ttl=True), NO_WISHES).alone
+    with pytest.raises(LiftlogError, match="never"):
+        outgoing(message(1, "Nats-TTL: never"), planned(allow_msg_ttl=True, max_age=10**12), NO_WISHES)
 
 
 def test_nobody_else_may_have_the_subject_of_fillers() -> None:
