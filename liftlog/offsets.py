@@ -85,7 +85,18 @@ class OffsetSet:
 
     def next_missing(self, start: int, end: int) -> int:
         """The first of [start, end) that is not in it; `end` if all are."""
-        return next((run.start for run in self.missing_runs(start, end)), max(start, end))
+        while start < end:
+            stop = min(end, (start | (CHUNK - 1)) + 1)
+            held = self._chunks.get(start >> CHUNK_BITS)
+            if held is None:
+                return start
+            if held is not FULL:
+                missing = ~_bits(held) >> (start & (CHUNK - 1))
+                start += (missing & -missing).bit_length() - 1
+                if start < stop:
+                    return start
+            start = stop
+        return max(start, end)
 
     def after_missing(self, start: int, end: int, number: int) -> int:
         """Behind the `number`-th of [start, end) that is not in it; `end` if there are not so many."""

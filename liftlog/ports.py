@@ -15,6 +15,7 @@ from liftlog.messages import (
     AckPublishes,
     Event,
     PeerMessage,
+    PublishLetter,
     RefusePublishes,
     StorageJob,
     Subscribe,
@@ -155,6 +156,10 @@ class Bus(Protocol):
     def acknowledge(self, acks: AckPublishes) -> None: ...
 
     def refuse(self, refusal: RefusePublishes) -> None: ...
+
+    def publish(self, letter: PublishLetter) -> None:
+        """Send it, if NATS is connected. LetterAnswered follows for each answer."""
+        ...
 
 
 class ClientReplies(Protocol):

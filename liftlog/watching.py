@@ -59,6 +59,7 @@ class Watcher:
         self._offices: dict[PartitionId, tuple[str, int, int]] = {}
         self._states: dict[PartitionId, str] = {}
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
+        self._letters: dict[PartitionId, dict[str, str]] = {}
         self._touched: dict[PartitionId, None] = {}
         self._turn: deque[PartitionId] = deque()
         """Copies that no tick has come to since all had their turn."""
@@ -122,6 +123,7 @@ class Watcher:
             if partition in node.replicas:
                 self._look_at_in_sync(partition)
                 self._look_at_copy(partition)
+                self._look_at_letters(partition)
             elif partition in self._offices:
                 self._forget(partition)
         self._touched.clear()
@@ -130,6 +132,7 @@ class Watcher:
         del self._offices[partition]
         self._states.pop(partition, None)
         self._damage.pop(partition, None)
+        self._letters.pop(partition, None)
         self._in_sync.pop(partition, None)
         self._slow.pop(partition, None)
         say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
@@ -316,6 +319,22 @@ class Watcher:
                 say(WARNING, "slow", f"{text}, which leads no more", **fields, about=node, removals=0)
         for node in [known for known in before if known not in record.slow]:
             say(INFO, "slow", f"{name}: node {node} is taken for quick again", **fields, about=node)
+
+    def _look_at_letters(self, partition: PartitionId) -> None:
+        """K9: of a leader's journal: which consumers have dead letters that nobody stores, and why."""
+        roles = self._node.replicas[partition].roles
+        consumers = roles.consumers if roles is not None else None
+        now = consumers.letters.problems() if consumers is not None else {}
+        before = self._letters.get(partition, {})
+        if now == before:
+            return
+        self._letters[partition] = now
+        name = self._name(partition.partition)
+        for consumer, problem in now.items():
+            if before.get(consumer) != problem:
+                text = f"{name}: dead letters of consumer {consumer!r} wait: {problem}"
+                text += f"; see: liftlog consumer info {self.stream(partition)} {consumer}"
+                say(WARNING, "dead-letters", text, **_fields(partition, self), consumer=consumer)
 
     def _look_at_copy(self, partition: PartitionId) -> None:
         replica = self._node.replicas[partition]

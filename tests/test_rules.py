@@ -30,7 +30,7 @@ EXPECTED = (
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 7)),
     *(f"L{n}" for n in range(1, 11)),
-    *(f"K{n}" for n in range(1, 9)),
+    *(f"K{n}" for n in range(1, 10)),
     *(f"G{n}" for n in range(1, 7)),
     *(f"V{n}" for n in range(1, 9)),
     *(f"U{n}" for n in range(1, 4)),

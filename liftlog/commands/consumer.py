@@ -63,20 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="TIMES",
         help="in place of --ack-wait for the first deliveries of a message, such as 1s,10s,1m",
     )
-    add.add_argument(
-        "--max-deliver",
-        type=natural,
-        default=DEFAULTS.max_deliver,
-        metavar="N",
-        help="give up a message that was given so often (default 0: never)",
-    )
-    add.add_argument(
-        "--max-ack-pending",
-        type=positive_count,
-        default=DEFAULTS.max_ack_pending,
-        metavar="N",
-        help="so many messages may wait for their ack (default 1000)",
-    )
+    _add_limits(add)
     add.add_argument(
         "--filter",
         action="append",
@@ -118,12 +105,36 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(remove, _remove)
 
 
+def _add_limits(add: argparse.ArgumentParser) -> None:
+    add.add_argument(
+        "--max-deliver",
+        type=natural,
+        default=DEFAULTS.max_deliver,
+        metavar="N",
+        help="give up a message that was given so often (default 0: never)",
+    )
+    add.add_argument(
+        "--dead-letter",
+        default="",
+        metavar="SUBJECT",
+        help="publish there what was given up or terminated; it is done when a stream has stored it there",
+    )
+    add.add_argument(
+        "--max-ack-pending",
+        type=positive_count,
+        default=DEFAULTS.max_ack_pending,
+        metavar="N",
+        help="so many messages may wait for their ack (default 1000)",
+    )
+
+
 def _add_alter(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     alter = actions.add_parser("alter", help="have a consumer wait otherwise for acks, or pause it")
     _name(alter)
     alter.add_argument("--ack-wait", type=duration_ms, metavar="TIME")
     alter.add_argument("--backoff", type=_durations, metavar="TIMES")
     alter.add_argument("--max-deliver", type=natural, metavar="N")
+    alter.add_argument("--dead-letter", metavar="SUBJECT", help="'' for none")
     alter.add_argument("--max-ack-pending", type=positive_count, metavar="N")
     said = "in place of all"
     alter.add_argument("--note", action="append", type=name_and_value, metavar="NAME=VALUE", help=said)
@@ -165,6 +176,7 @@ def _config(args: argparse.Namespace) -> ConsumerConfig:
         notes=tuple(args.note),
         timestamp_ms=timestamp_ms,
         inactive_ms=args.inactive,
+        dead_letter=args.dead_letter,
     )
 
 
@@ -197,6 +209,10 @@ def _show(args: argparse.Namespace, infos: list[ConsumerInfo], whole: object) ->
         to_come = one.num_pending if one.num_pending >= 0 else "-"
         rows.append([*places, to_come, config.ack_wait_ms, config.max_deliver or "-"])
     print_table(rows, heads)
+    for one in infos:
+        if one.dead:
+            why = f": {one.dead_problem}" if one.dead_problem else ""
+            print(f"{one.name}: {one.dead} dead messages wait to be stored at {one.config.dead_letter}{why}")
 
 
 async def _add(args: argparse.Namespace) -> int:
@@ -213,6 +229,7 @@ async def _alter(args: argparse.Namespace) -> int:
         "ack_wait_ms": args.ack_wait,
         "backoff_ms": args.backoff,
         "max_deliver": args.max_deliver,
+        "dead_letter": args.dead_letter,
         "max_ack_pending": args.max_ack_pending,
         "notes": tuple(args.note) if args.note else None,
     }

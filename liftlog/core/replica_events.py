@@ -27,6 +27,7 @@ from liftlog.messages import (
     FetchProgress,
     FetchReply,
     LastsTold,
+    LetterAnswered,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -168,6 +169,18 @@ class ReplicaEvents:
 
     # -- NATS -------------------------------------------------------------------------------------
 
+    def of_nats(self) -> dict[type, Callable[[Any], None]]:
+        """Who takes in which event."""
+        return {
+            BusUp: self.on_bus_up,
+            BusDown: self.on_bus_down,
+            Subscribed: self.on_subscribed,
+            SubscriptionRefused: self.on_subscription_refused,
+            Drained: self.on_drained,
+            Published: self.on_published,
+            LetterAnswered: self.on_letter_answered,
+        }
+
     def _leader_of(self, partition: PartitionId, epoch: int) -> Leader | None:
         replica = self._replicas.get(partition)
         return replica.leader_of(epoch) if replica is not None else None
@@ -201,6 +214,11 @@ class ReplicaEvents:
         if leader is not None:
             leader.on_refused(event.number, event.reason)
             self._after()
+
+    def on_letter_answered(self, event: LetterAnswered) -> None:
+        replica = self._replicas.get(event.partition)
+        if replica is not None:
+            replica.letter_answered(event)
 
     def on_published(self, event: Published) -> None:
         replica = self._replicas.get(event.partition)

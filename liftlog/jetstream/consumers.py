@@ -218,10 +218,11 @@ async def _made(room: Room, stream: StreamInfo, config: JsConsumerConfig) -> Kno
 
 
 async def _alter(known: KnownConsumer, config: JsConsumerConfig) -> None:
-    """Give it another configuration. It begins where it began."""
+    """Give it another configuration. It begins where it began, and what JetStream has no word for stays."""
     was = known.last_info.config
-    begins = {"deliver": was.deliver, "offset": was.offset, "timestamp_ms": was.timestamp_ms}
-    wanted = msgspec.structs.replace(to_core(config, known.created_ms), **begins)
+    kept = {"deliver": was.deliver, "offset": was.offset, "timestamp_ms": was.timestamp_ms}
+    kept["dead_letter"] = was.dead_letter
+    wanted = msgspec.structs.replace(to_core(config, known.created_ms), **kept)
     try:
         await known.alter(wanted)
     except RequestFailed as error:

@@ -104,6 +104,10 @@ class ConsumerConfig(
     """
     pause_until_ms: Number = 0
     """Nothing is delivered before, by its leader's clock; since 1970."""
+    dead_letter: Line = ""
+    """Where to a message is published that was delivered for the last time, by `max_deliver`, or was
+    terminated; until a stream has stored it there it is pending. Empty: nowhere, it is done at once.
+    """
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -138,6 +142,10 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Of those that are pending, so many were delivered more than once."""
     pulls: int = 0
     """So many wait for messages."""
+    dead: int = 0
+    """Of those that are pending, so many wait to be stored where dead letters go (K9)."""
+    dead_problem: str = ""
+    """Why one of them was not stored there yet; empty: nothing is known to be wrong."""
 
 
 class CreateConsumerRequest(Struct):

@@ -447,6 +447,19 @@ class RefusePublishes(Effect):
     """L2: the newest run of the producer, for one that is of an older run; -1: not said."""
 
 
+class PublishLetter(Effect):
+    """K9: publish a dead letter -> `LetterAnswered` with the same partition, epoch and token, if anybody
+    answers it.
+    """
+
+    partition: PartitionId
+    epoch: int
+    token: int
+    subject: str
+    headers: bytes
+    value: bytes
+
+
 class SpannedRead(msgspec.Struct, frozen=True):
     """A `ReadReply` whose batches still lie in files. On the wire their bytes stand in `reply.batches`.
 

@@ -254,6 +254,15 @@ class Published(Event):
     """Somebody has looked already: none has headers, none is in an envelope (L4)."""
 
 
+class LetterAnswered(Event):
+    """K9: a stream has stored a dead letter, or has it already; or `problem` says why not."""
+
+    partition: PartitionId
+    epoch: int
+    token: int
+    problem: str = ""
+
+
 class ClientRequest(Event):
     client: ClientRef
     request: ClientMessage

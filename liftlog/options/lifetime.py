@@ -11,6 +11,7 @@ to whole seconds; here it is what it says, to the millisecond above.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from liftlog.types import TTL_LEAST_MS, TTL_MOST_MS
 
@@ -20,7 +21,7 @@ TTL_LINE = TTL + b":"
 NEVER = b"never"
 STAYS = 0
 """The time of a message that is to stay: as that of one that says nothing."""
-_BLOCK_END = b"\r\n\r\n"
+_LINE_END = b"\r\n"
 
 _UNITS_NS = {
     **{"ns": 1, "us": 1000, "\N{MICRO SIGN}s": 1000, "\N{GREEK SMALL LETTER MU}s": 1000},
@@ -34,6 +35,7 @@ NONE, ENDS, ANY = 0, 1, 2
 """What a stream takes: no time to live; any but `never`, since it lets messages go by age; any."""
 
 
+@lru_cache(maxsize=256)
 def lifetime_ms(value: bytes) -> int | None:
     """What the header's value says, in ms; STAYS for `never`; None if it is no time that a message can
     have.
@@ -66,9 +68,9 @@ def _duration_ns(value: bytes) -> int:
 
 def stored_lifetime(headers: bytes) -> int:
     """How long a stored record is to stay, by its headers, in ms; STAYS: they do not say that it goes."""
-    if TTL_LINE not in headers:
+    begins = headers.find(_LINE_END + TTL_LINE)
+    if begins < 0:
         return STAYS
-    for line in headers.removesuffix(_BLOCK_END).split(b"\r\n")[1:]:
-        if line.startswith(TTL_LINE):
-            return lifetime_ms(line[len(TTL_LINE) :].strip()) or STAYS
-    return STAYS
+    begins += len(_LINE_END + TTL_LINE)
+    value, _, _ = headers[begins:].partition(_LINE_END)
+    return lifetime_ms(value.strip()) or STAYS

@@ -32,6 +32,7 @@ from liftlog.messages import (
     Drained,
     Event,
     Published,
+    PublishLetter,
     RefusePublishes,
     Subscribe,
     Subscribed,
@@ -43,6 +44,7 @@ from liftlog.options.wishes import NONE
 from liftlog.ports import Clock
 from liftlog.real import nats_wire
 from liftlog.real.direct import DirectSocket, direct
+from liftlog.real.letterbox import LetterBox
 from liftlog.real.nats_handshake import ConnectionLost, log_in
 from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
 from liftlog.real.nats_wire import NatsAddress
@@ -161,6 +163,9 @@ class NatsBus:
         self._draining: dict[bytes, bytes] = {}
         """What the last PONG of a drained subscription stands for, and the subscription's id."""
         self._pongs_seen = 0
+        self._letters = LetterBox(take)
+        self._largest_bytes = 0
+        """So large a message may be for this server; 0: it does not say."""
         self._smallest_limit_bytes = 0
         self._limits_known = True
         """Otherwise they are looked at with the next messages: not for each of many subscriptions."""
@@ -248,6 +253,19 @@ class NatsBus:
         if refusal.partition not in self._silent:
             self._write_answers(nats_wire.refusals(refusal))
 
+    def publish(self, letter: PublishLetter) -> None:
+        """K9: a dead letter leaves with the next `flush`; its answers come to an inbox of this process."""
+        size = len(letter.headers) + len(letter.value)
+        if 0 < self._largest_bytes < size:
+            # The server would close the connection.
+            text = f"it has {size} bytes with its headers, and NATS takes {self._largest_bytes}"
+            self._letters.fail(letter, f"{text}: raise its max_payload")
+        elif self.connected:
+            if not self._letters.opened:
+                self._letters.opened = True
+                self.serve_api(self._letters.pattern, "", self._letters.answered)
+            self._write_answers(nats_wire.letter(letter, self._letters.reply_to(letter)))
+
     # -- the API's door ------------------------------------------------------------------------------------
 
     def serve_api(self, subject: str, queue: str, handler: ApiHandler) -> None:
@@ -281,7 +299,7 @@ class NatsBus:
             address = self._addresses[attempt % len(self._addresses)]
             attempt += 1
             try:
-                stream, rest = await self._connect(address)
+                stream, rest, self._largest_bytes = await self._connect(address)
             except ConnectionLost as error:
                 self.last_error = f"{address}: {error}"
                 say(logging.WARNING, "nats", f"cannot connect to NATS at {self.last_error}", up=False)
@@ -305,7 +323,7 @@ class NatsBus:
             self._take(BusDown())
             await trio.sleep(backoff_s)
 
-    async def _connect(self, address: NatsAddress) -> tuple[trio.abc.Stream, bytes]:
+    async def _connect(self, address: NatsAddress) -> tuple[trio.abc.Stream, bytes, int]:
         """Connect and log in. Raises ConnectionLost with the reason."""
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
@@ -397,6 +415,7 @@ class NatsBus:
                 self._write(b"PING\r\n")
                 self._pongs.append(b"")
             self.flush()
+            self._letters.tell()
             silent_rounds = silent_rounds + 1 if self._pongs_seen == answered else 0
             answered = self._pongs_seen
             if silent_rounds > PING_ROUNDS_MAX:

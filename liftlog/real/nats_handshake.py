@@ -27,8 +27,9 @@ class ConnectionLost(Exception):
 
 async def log_in(
     stream: trio.abc.Stream, address: NatsAddress, login: NatsLogin, name: str, version: str
-) -> tuple[trio.abc.Stream, bytes]:
-    """Log in on a fresh connection; returns what to talk through from now on, and what came behind the PONG.
+) -> tuple[trio.abc.Stream, bytes, int]:
+    """Log in on a fresh connection; returns what to talk through from now on, what came behind the PONG, and
+    how many bytes a message may have there; 0 = that is not said.
 
     Raises ConnectionLost with reason and remedy, and what the stream raises.
     """
@@ -52,7 +53,8 @@ async def log_in(
         raise ConnectionLost(refusal(asked, given, ""))
     try:
         await stream.send_all(nats_wire.connect_line(address, name, version, proof))
-        return stream, await _await_pong(stream, rest)
+        largest = info.get("max_payload")
+        return stream, await _await_pong(stream, rest), largest if isinstance(largest, int) else 0
     except (trio.BrokenResourceError, _Ended) as error:
         # A server that turns us away closes at once, and its word of farewell may get lost with the
         # connection.

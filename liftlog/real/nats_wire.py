@@ -28,6 +28,7 @@ from liftlog.types import NO_OFFSET, LiftlogError
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_PORT = 4222
 NANOSECONDS_PER_MS = 1_000_000
+PROBLEM_MAX_CHARACTERS = 300
 
 ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_TOO_LARGE: (400, 10054),
@@ -161,6 +162,27 @@ def connect_line(address: NatsAddress, name: str, version: str, proof: dict[str,
 def publish(subject: bytes, payload: bytes) -> bytes:
     """One PUB with its payload."""
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload)
+
+
+def letter(message: messages.PublishLetter, reply: bytes) -> bytes:
+    """One HPUB of a dead letter (K9), to be answered at `reply`."""
+    size = len(message.headers), len(message.headers) + len(message.value)
+    head = b"HPUB %b %b %d %d\r\n" % (message.subject.encode(), reply, *size)
+    return b"%b%b%b\r\n" % (head, message.headers, message.value)
+
+
+def letter_problem(headers: bytes, payload: bytes) -> str:
+    """Why what is answered to a dead letter is no word that it is stored; empty if it is."""
+    if headers.startswith(b"NATS/1.0 503"):
+        return "no stream listens on the subject"
+    try:
+        told = json.loads(payload)
+        problem = told.get("error")
+        if problem is None and told["stream"] and int(told["seq"]) > 0:
+            return ""
+        return f"refused: {problem['description']}"[:PROBLEM_MAX_CHARACTERS]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return "whoever listens on the subject answers with something else than an ack"
 
 
 def acknowledgements(acks: messages.AckPublishes, now_ms: int = 0) -> bytes:

@@ -312,6 +312,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "dead-letters",
+            "liftlog_spec.models.dead_letters",
+            "DeadLettersOfAConsumer",
+            "what was delivered for the last time goes to another stream, once, under leaders that change",
+            {"entries": "Entries", "epochs": "Epochs"},
+            small={"entries": 2, "epochs": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",

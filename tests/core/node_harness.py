@@ -45,6 +45,7 @@ from liftlog.messages import (
     Outcome,
     PeerMessage,
     Published,
+    PublishLetter,
     ReadLog,
     RebuildLog,
     Received,
@@ -145,6 +146,9 @@ class NodePorts:
     def refuse(self, refusal: RefusePublishes) -> None:
         self.world.refusals.append(refusal)
 
+    def publish(self, letter: PublishLetter) -> None:
+        self.world.letters.append((self.node, letter))
+
     def reply(self, client: ClientRef, reply: object) -> None:
         self.world.replies[client] = reply
 
@@ -198,6 +202,8 @@ class World:
         """By the numbers of the leader's subscriptions: the subjects."""
         self.acks: list[AckPublishes] = []
         self.refusals: list[RefusePublishes] = []
+        self.letters: list[tuple[int, PublishLetter]] = []
+        """K9: who has published what."""
         self.replies: dict[int, Any] = {}
         self.clients = 0
         self.options: dict[tuple[int, PartitionId], LogOptions] = {}

@@ -17,6 +17,7 @@ from liftlog.core.consumers.entries import (
     ConsumerDeleted,
     ConsumerEntry,
     Created,
+    Dead,
     Delivered,
     Done,
     Rewound,
@@ -77,6 +78,7 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Altered, NUMBERS, st.just(ConsumerConfig())),
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
+    st.builds(Dead, NUMBERS, st.sampled_from(("limit", "terminated")), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
     st.builds(ConsumerDeleted, NUMBERS),
     st.builds(
@@ -109,6 +111,7 @@ def test_k2_a_fold_in_two_parts_is_the_fold_of_the_whole(entries: list[ConsumerE
         assert whole.by_name[consumer.name] is consumer
         assert consumer.floor <= consumer.position
         assert all(offset < consumer.position for offset in consumer.pending)
+        assert consumer.dead.keys() <= consumer.pending.keys()
 
 
 @given(st.lists(ENTRIES, max_size=20), st.lists(ENTRIES, max_size=10), st.lists(ENTRIES, max_size=10))
@@ -430,6 +433,27 @@ def mixed(world: World, partition: PartitionId, *subjects: str) -> None:
     messages = [Message(each.encode(), b"", b"", b"%d" % place) for place, each in enumerate(subjects)]
     world.post(target[0], Published(partition, target[1], messages, 1_000))
     assert world.run_until(lambda: world.committed(partition, len(subjects)))
+
+def test_k7_a_purged_message_that_was_given_back_is_not_delivered_again() -> None:
+    """Its batch is in memory yet, and nobody has looked since at what is pending."""
+    world, partition = ready(3)
+    number = made(world, partition, ConsumerConfig(ack_wait_ms=60_000))
+    assert sorted(given_to(pull(world, partition, number, 1))) == [0]
+    settle(world, partition, number, "nak", 0)
+    world.run(1)
+    leader = world.leader(partition)
+    log = world.replica(leader, partition).log
+    world.ask(leader, PurgeRequest(partition, 3))
+    assert world.run_until(lambda: log.log_start == 3)
+    assert log.cache.read(0, 3, 1 << 20), "else there is nothing to give"
+    waits = world.ask(leader, PullRequest(partition, number))
+    assert world.run_until(lambda: waits in world.replies)
+    assert given_to(world.replies[waits]) == {}
+    assert world.nodes[leader].marks["K7.start"] == 1
+    world.run(1)
+    assert info(world, partition).ack_pending == 0
+    mixed(world, partition, "a")
+    assert given_to(pull(world, partition, number, wait_ms=1000)) == {3: (b"0", 1)}
 
 
 def test_k6_a_filter_lets_only_what_it_matches_through_also_under_a_new_leader() -> None:

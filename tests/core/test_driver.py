@@ -22,6 +22,7 @@ from liftlog.messages import (
     Heartbeat,
     Outcome,
     PeerMessage,
+    PublishLetter,
     Received,
     RefusePublishes,
     ReplyClient,
@@ -71,6 +72,9 @@ class World:
 
     def refuse(self, refusal: RefusePublishes) -> None:
         self.calls.append(refusal)
+
+    def publish(self, letter: PublishLetter) -> None:
+        self.calls.append(letter)
 
     def reply(self, client: ClientRef, reply: object) -> None:
         self.calls.append(("reply", client, reply))

@@ -35,7 +35,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[PartitionId]:
         count[partition] += 1
 
     monkeypatch.setattr(Watcher, "_look_at_copy", counted)
-    for name in ("in_sync", "group", "snapshot", "members", "ends", "sessions"):
+    for name in ("in_sync", "letters", "group", "snapshot", "members", "ends", "sessions"):
         monkeypatch.setattr(Watcher, f"_look_at_{name}", lambda *_: None)
     monkeypatch.setattr(Watcher, "_registered", lambda watcher: setattr(watcher, "_incarnation", 1))
     return count

@@ -132,6 +132,9 @@ class Scripted:
     def refuse(self, refusal: Any) -> None:
         self._call("refuse", refusal)
 
+    def publish(self, letter: Any) -> None:
+        self._call("publish", letter)
+
     def reply(self, client: Any, reply: Any) -> None:
         self._call("reply", client, reply)
 

@@ -63,6 +63,10 @@ def test_every_example_does_what_the_page_says(tmp_path: Path) -> None:
             "worked through 100 of 100, 0 of them twice",
             "waiting for an ack: 0; to come: 0",
         ]
+        assert await program("dead_letters.py") == [
+            "offset 7: torn (terminated)",
+            "offset 3: no address (limit)",
+        ]
         done = ["200 sales are done"]
         assert await program("process_stream.py") == done
         assert await program("process_stream.py") == done, "there is nothing left"

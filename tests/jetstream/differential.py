@@ -63,6 +63,8 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     # ids, and single messages that are deleted keep their places.
     full = "discard" in config
     ids = rng.random() < 0.5 and not full
+    whole = random.Random(f"whole {seed}").random() < 0.3
+    """Nothing is left by a purge."""
     kinds = [name for name, (weight, _) in DRAWS.items() for _ in range(weight)]
     for _ in range(length):
         kind = rng.choice(kinds)
@@ -71,7 +73,9 @@ def draw(seed: int, length: int = 25) -> list[Step]:
             continue
         if kind == "consumer":
             step["config"] = rng.choice(consumers)
-        if kind == "ack" and step["how"] == "-NAK" and not ids:
+        if kind == "purge" and whole:
+            step = {}
+        if kind == "ack" and step["how"] == "-NAK" and not (ids or whole):
             # nats-server forgets after a purge of whatever that a message is to come again.
             step["how"] = "+ACK"
         if kind == "publish" and not ids:

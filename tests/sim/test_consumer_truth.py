@@ -11,12 +11,14 @@ from liftlog.core.consumers.entries import (
     ConsumerDeleted,
     ConsumerEntry,
     Created,
+    Dead,
     Delivered,
     Done,
     Rewound,
     SaidAgain,
     encode_entry,
 )
+from liftlog.core.consumers.letters import letter_id
 from liftlog.format import encode_values
 from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullReply
 from liftlog.types import EpochStart, PartitionId, Record
@@ -24,6 +26,7 @@ from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.letters import DeadMessage, LetterTruth
 from liftlog_sim.truth.removals import DeletionTruth
 
 PARTITION = PartitionId(7, 0)
@@ -71,7 +74,7 @@ class Told:
         )
 
     def pulled(self, number: int, reply: PullReply) -> None:
-        self.truth.pulled(number, reply, self.truth.ended(), 0)
+        self.truth.pulled(number, reply, self.truth.ended(), 0, self.truth.purged())
 
 
 def violated(name: str) -> Any:
@@ -118,6 +121,66 @@ def test_a_delivery_behind_its_ack_is_found() -> None:
     world.wrote(Delivered(number, 1, [], [(0, 1, 2)]))
     with violated("AckStays"):
         world.truth.known()
+
+
+def test_a_delivery_of_what_was_purged_before_it_was_asked_for_is_found() -> None:
+    """K7. Who leads an earlier epoch than the purge was seen in need not know of it."""
+    world = Told()
+    number = world.begun()
+    world.data.purge_done(1, {})
+    world.data.purged_in = {2: 1}
+    world.pulled(number, world.given(number, 0, 1, 0))
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    again = world.wrote(Delivered(number, 1, [], [(0, 1, 2)]), epoch=2)
+    with violated("LogStartMonotone"):
+        world.pulled(number, world.given(number, 0, 2, again, epoch=2, sequence=2))
+
+
+def test_a_dead_message_whose_letter_is_nowhere_or_that_was_not_dead_is_found() -> None:
+    """K9."""
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(max_deliver=1, dead_letter="dead"), 0, []))
+    world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
+    with violated("DeadLettersStored"):
+        world.truth.letter(DeadMessage(PARTITION, number, 0, 1))
+    world.wrote(Dead(number, "limit", [(0, 2)]))
+    assert world.truth.known()[number].dead == {0: "limit", 1: "limit"}
+    assert world.truth.unburied(number) == [0, 1]
+    world.truth.letter(DeadMessage(PARTITION, number, 0, 1))
+    with violated("DeadLettersStored"):
+        world.truth.letter(DeadMessage(PARTITION, number, 1, 2))
+    world.wrote(Done(number, "limit", [(0, 1)]))
+    assert world.truth.known()[number].pending == {1: 1}
+    world.wrote(Done(number, "limit", [(1, 1)]))
+    with violated("DeadLettersStored"):
+        world.truth.known()
+
+
+def test_a_message_that_dies_before_its_time_is_found() -> None:
+    """K9."""
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(max_deliver=2, dead_letter="dead"), 0, []))
+    world.wrote(Delivered(number, 1, [], [(0, 1, 1)]))
+    world.wrote(Dead(number, "limit", [(0, 1)]))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_a_letter_that_is_stored_twice_or_speaks_of_another_message_is_found() -> None:
+    """K9."""
+    truth, named = LetterTruth(), DeadMessage(PARTITION, 3, 1, 1)
+    id = letter_id("s", *named)
+
+    def stored(place: int, offset: int = 1) -> Record:
+        block = f"NATS/1.0\r\nNats-Msg-Id: {id}\r\nDead-Letter-Offset: {offset}\r\n\r\n"
+        return Record(place, 5, b"dead", b"", block.encode(), None, b"b")
+
+    log = PartitionId(9, 0)
+    assert truth.grown(log, [None, stored(1)]) == [named] == truth.grown(log, [stored(1)])
+    with violated("DeadLettersStored"):
+        truth.grown(log, [stored(2)])
+    with violated("DeadLettersStored"):
+        LetterTruth().grown(log, [stored(1, 2)])
 
 
 def test_a_delivery_that_is_not_recorded_as_it_says_is_found() -> None:
@@ -233,7 +296,7 @@ def test_what_was_lost_may_be_delivered_anew() -> None:
     world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
     world.wrote(Rewound(number, 1), epoch=2)
     world.wrote(Delivered(number, 2, [], [(1, 1, 1)]), epoch=2)
-    assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)), 3)
+    assert world.truth.known()[number].stands() == (number, "work", 2, ((0, 1), (1, 1)), 3, ())
 
 
 def test_what_a_filter_leaves_out_may_be_passed_and_nothing_else() -> None:

@@ -550,6 +550,7 @@ def test_every_evaluation_is_counted() -> None:
         "OfThisIncarnation",
         "PendingExact",
         "DeliveriesNumbered",
+        "DeadLettersStored",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

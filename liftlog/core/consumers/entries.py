@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from liftlog.messages import ConsumerConfig, Counted, Named, Struct
+from liftlog.messages import PENDING_MAX, ConsumerConfig, Counted, Named, Struct
 from liftlog.types import EpochStart, LiftlogError, Line, Number, Word
 
 CONSUMING = 16
@@ -26,6 +26,8 @@ TERMINATED = "terminated"
 AT_LIMIT = "limit"
 GONE = "gone"
 
+DeadRun = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)], Word]
+"""(first offset, number of offsets, why)."""
 Line64 = Annotated[list[EpochStart], Meta(max_length=LINE_MAX)]
 
 
@@ -73,6 +75,16 @@ class Done(Struct):
     runs: list[Named]
 
 
+class Dead(Struct):
+    """These are delivered no more, and acks of them change nothing: they are pending until they are stored
+    where the consumer's dead letters go (K9). `how`: `TERMINATED` or `AT_LIMIT`.
+    """
+
+    consumer: Number
+    how: Word
+    runs: list[Named]
+
+
 class Rewound(Struct):
     """From `to` on the data are not those that were delivered (R14)."""
 
@@ -102,9 +114,11 @@ class SaidAgain(Struct):
     since: Number = 0
     sequence: Number = 0
     """So many deliveries there were."""
+    dead: list[DeadRun] = field(default_factory=list)
+    """Which of those that are pending are dead."""
 
 
-ConsumerEntry = Created | Altered | Delivered | Done | Rewound | ConsumerDeleted | SaidAgain
+ConsumerEntry = Created | Altered | Delivered | Done | Dead | Rewound | ConsumerDeleted | SaidAgain
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ConsumerEntry] = msgspec.msgpack.Decoder(ConsumerEntry)

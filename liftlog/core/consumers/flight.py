@@ -40,6 +40,7 @@ class Flight:
     __slots__ = (
         "ahead",
         "consumer",
+        "dead",
         "deadlines",
         "filters",
         "flying",
@@ -68,6 +69,9 @@ class Flight:
         """(count, where its entry ends) of what is being recorded, by offset."""
         self.settling: dict[int, int] = {}
         """Where the entry ends that says it is done, by offset."""
+        self.dead = dict.fromkeys(consumer.dead, 0)
+        """K9: where the entry ends that says that it was delivered for the last time, by offset; 0 = that of
+        an earlier leader."""
         self.deadlines: dict[int, int] = {}
         self.heap: list[tuple[int, int]] = []
         """(tick, offset); stands if `deadlines` says the same."""
@@ -78,7 +82,8 @@ class Flight:
         """The read of storage that is under way; 0 = none. `start`: from where."""
         self.start = 0
         for offset, count in consumer.pending.items():
-            self.set_deadline(offset, lapse(count))
+            if offset not in self.dead:
+                self.set_deadline(offset, lapse(count))
 
     def set_deadline(self, offset: int, tick: int) -> None:
         """It is due again at this tick, if it was not settled before."""
@@ -94,8 +99,18 @@ class Flight:
         """An entry that ends there says that these are done."""
         for offset in offsets:
             self.settling[offset] = end
-            self.deadlines.pop(offset, None)
-            self.lapsed.pop(offset, None)
+            self.dead.pop(offset, None)
+            self._waits_no_more(offset)
+
+    def dies(self, offsets: Iterable[int], end: int) -> None:
+        """An entry that ends there says that these were delivered for the last time (K9)."""
+        for offset in offsets:
+            self.dead[offset] = end
+            self._waits_no_more(offset)
+
+    def _waits_no_more(self, offset: int) -> None:
+        self.deadlines.pop(offset, None)
+        self.lapsed.pop(offset, None)
 
     def delivers(self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse) -> int:
         """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
@@ -142,6 +157,14 @@ class Flight:
         known = offset in self.flying or offset in self.consumer.pending
         return known and offset not in self.settling
 
+    def may_end(self, offset: int) -> bool:
+        """Whether it is pending, and may be acked or delivered again."""
+        return self.is_pending(offset) and offset not in self.dead
+
+    def ends_at(self, offset: int) -> int:
+        """Where the entry ends that says that it is done, or dead, as far as that is not folded; else 0."""
+        return max(self.settling.get(offset, 0), self.dead.get(offset, 0))
+
     def pending(self) -> list[int]:
         """All of these, ascending."""
         known = sorted({*self.consumer.pending, *self.flying})
@@ -176,7 +199,7 @@ class Flight:
             if self.deadlines.get(offset) != tick:
                 continue
             del self.deadlines[offset]
-            if self.is_pending(offset):
+            if self.may_end(offset):
                 over.append(offset)
         return sorted(over)
 

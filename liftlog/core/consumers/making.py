@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, product
 
+from liftlog.core.consumers.letters import letter_problem
 from liftlog.core.consumers.state import Consumer, Consumers
 from liftlog.messages import (
     DELIVER_ALL,
@@ -47,10 +48,14 @@ LOOKED_AT_ONCE = 1024
 
 
 def not_created(
-    request: CreateConsumerRequest, consumers: Consumers, creating: Sequence[CreateConsumerRequest], hw: int
+    request: CreateConsumerRequest,
+    consumers: Consumers,
+    creating: Sequence[CreateConsumerRequest],
+    hw: int,
+    listened: Sequence[str],
 ) -> ErrorReply | None:
     """Why it cannot be made, or not now, where no other one is like it. `creating`: those under way; `hw`: of
-    the data.
+    the data; `listened`: on which subjects its partition stores messages.
     """
     name, config = request.name, request.config
     if intake.name_problem(name):
@@ -68,7 +73,8 @@ def not_created(
     if config.deliver == DELIVER_LAST and config.patterns:
         text = "the last message that a filter matches is not looked for: say deliver 'last-per-subject'"
         return ErrorReply(ERR_INVALID, text, False)
-    if problem := _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config):
+    problem = _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config)
+    if problem := problem or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
@@ -114,8 +120,10 @@ def is_shared(name: str) -> ErrorReply:
     return ErrorReply(ERR_INVALID, text, False)
 
 
-def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers) -> ErrorReply | None:
-    """Why a consumer cannot be altered so, where it is not so already."""
+def not_altered(
+    request: AlterConsumerRequest, consumer: Consumer, consumers: Consumers, listened: Sequence[str]
+) -> ErrorReply | None:
+    """Why a consumer cannot be altered so, where it is not so already. `listened`: as above."""
     config, now = request.config, consumer.config
     if now != request.was:
         text = f"consumer {consumer.name!r} was altered meanwhile: look at it again, and then alter it"
@@ -124,7 +132,7 @@ def not_altered(request: AlterConsumerRequest, consumer: Consumer, consumers: Co
         if getattr(config, name) != getattr(now, name):
             text = f"{name} of a consumer stays {getattr(now, name)!r}: make another consumer"
             return ErrorReply(ERR_INVALID, text, False)
-    if problem := _waits_problem(config) or _notes_problem(config):
+    if problem := _waits_problem(config) or _notes_problem(config) or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     others = [one.config for one in consumers.by_number.values() if one is not consumer]
     return _too_many_pending([*others, config])

@@ -3,6 +3,7 @@
     floor      below it everything is done: the least pending offset, or the position
     position   below it everything was delivered, or is gone
     pending    by offset, how often it was delivered; always below the position
+    dead       which of those were delivered for the last time, and why (K9)
     sequence   so many deliveries there were, of any message (K8)
 
 What lies below the position and is not pending is done. A fold never refuses: what an entry says of a
@@ -19,6 +20,8 @@ from liftlog.core.consumers.entries import (
     Altered,
     ConsumerDeleted,
     Created,
+    Dead,
+    DeadRun,
     Delivered,
     Done,
     Rewound,
@@ -30,14 +33,19 @@ from liftlog.messages import ConsumerConfig, Counted, Named, offsets_of
 from liftlog.offsets import OffsetSet
 from liftlog.types import EpochStart, OffsetRange
 
-Told = tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...], tuple[OffsetRange, ...]]
+Told = tuple[
+    *tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...]],
+    *tuple[tuple[OffsetRange, ...], tuple[tuple[int, str], ...]],
+]
 Snapshot = tuple[Told, ...]
 
 
 class Consumer:
     """One of them. `number`: see `entries.py`."""
 
-    __slots__ = ("config", "lasts", "line", "name", "number", "pending", "position", "sequence", "since")
+    __slots__ = (
+        *("config", "dead", "lasts", "line", "name", "number", "pending", "position", "sequence", "since"),
+    )
 
     def __init__(self, number: int, created: Created) -> None:
         self.number = number
@@ -45,6 +53,7 @@ class Consumer:
         self.config: ConsumerConfig = created.config
         self.position = created.start
         self.pending: dict[int, int] = {}
+        self.dead: dict[int, str] = {}
         self.since = created.since
         """Below, it is given of what was not delivered yet `lasts` alone."""
         self.lasts = _set_of(created.lasts)
@@ -79,21 +88,31 @@ class Consumer:
         self.position = max(self.position, entry.end)
         self.lasts.forget_below(min(self.position, self.since))
 
-    def stands(self, pending: Iterable[Counted], sequence: int) -> None:
+    def stands(self, pending: Iterable[Counted], sequence: int, dead: Iterable[DeadRun]) -> None:
         """What all entries before that it is known by say of it, beside its position."""
         self.sequence = sequence
+        for offset, length, how in dead:
+            self.dead.update(dict.fromkeys(range(offset, offset + length), how))
         for offset, length, count in pending:
             self.pending.update(dict.fromkeys(range(offset, offset + length), count))
 
     def done(self, entry: Done) -> None:
         for offset in offsets_of(entry.runs):
             self.pending.pop(offset, None)
+            self.dead.pop(offset, None)
+
+    def died(self, entry: Dead) -> None:
+        """These were delivered for the last time."""
+        for offset in offsets_of(entry.runs):
+            if offset in self.pending:
+                self.dead.setdefault(offset, entry.how)
 
     def rewound(self, to: int) -> None:
         """What lies from `to` on was not delivered; the deliveries of what was there stay counted."""
         self.position = min(self.position, to)
         for offset in [offset for offset in self.pending if offset >= to]:
             del self.pending[offset]
+            self.dead.pop(offset, None)
         self.line = [entry for entry in self.line if entry.start < to]
         self.since = min(self.since, to)
 
@@ -112,6 +131,7 @@ class Consumer:
             lasts=lasts,
             since=self.since,
             sequence=self.sequence,
+            dead=dead_runs(sorted(self.dead.items())),
         )
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
@@ -169,6 +189,8 @@ class Consumers:
                 consumer.delivered(entry)
             case Done():
                 consumer.done(entry)
+            case Dead():
+                consumer.died(entry)
             case Rewound():
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
@@ -197,7 +219,7 @@ class Consumers:
             (
                 *(one.number, one.name, one.position),
                 *(tuple(sorted(one.pending.items())), one.sequence, tuple(one.line)),
-                tuple(one.lasts.runs(one.position, one.since)),
+                *(tuple(one.lasts.runs(one.position, one.since)), tuple(sorted(one.dead.items()))),
             )
             for _, one in sorted(self.by_number.items())
         )
@@ -207,7 +229,7 @@ def _known_by(entry: SaidAgain) -> Consumer:
     """The consumer of whom that is all that is known."""
     where = entry.position, entry.line, entry.lasts, entry.since
     consumer = Consumer(entry.consumer, Created(entry.name, entry.config, *where))
-    consumer.stands(entry.pending, entry.sequence)
+    consumer.stands(entry.pending, entry.sequence, entry.dead)
     return consumer
 
 
@@ -227,6 +249,17 @@ def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1, count)
         else:
             runs.append((offset, 1, count))
+    return runs
+
+
+def dead_runs(dead: Iterable[tuple[int, str]]) -> list[DeadRun]:
+    """The same, of (offset, why)."""
+    runs: list[DeadRun] = []
+    for offset, how in dead:
+        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == how:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, how)
+        else:
+            runs.append((offset, 1, how))
     return runs
 
 

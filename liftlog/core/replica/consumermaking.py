@@ -29,6 +29,7 @@ from liftlog.core.consumers.making import (
 )
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.deadletters import stored_subjects
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
@@ -164,7 +165,7 @@ class ConsumerMaking:
         creating = [asked for asked, _ in self._creating.values()]
         creating += [one.request for one in self._finding.values() if one.request is not request]
         consumers = self._removed.consumers
-        refusal = not_created(request, consumers, creating, self._data.hw)
+        refusal = not_created(request, consumers, creating, self._data.hw, stored_subjects(self._data))
         config = self._data.config
         if refusal is not None or config is None or not config.is_queue:
             return refusal
@@ -291,13 +292,16 @@ class ConsumerMaking:
         elif consumer.config == request.config:
             self._ctx.mark("K1.again")
             self._desk.show(client, name)
-        elif (refusal := not_altered(request, consumer, self._removed.consumers)) is not None:
+        elif (refusal := self._not_altered(request, consumer)) is not None:
             self._desk.reply(client, refusal)
         else:
             self._ctx.mark("K1.altered")
             end = self._desk.write(Altered(number, request.config))
             self._altering[number] = request.config, end
             self._desk.wait_for(client, end, name)
+
+    def _not_altered(self, request: AlterConsumerRequest, consumer: Consumer) -> ErrorReply | None:
+        return not_altered(request, consumer, self._removed.consumers, stored_subjects(self._data))
 
     def changes(self, number: int) -> bool:
         """Whether it is being altered or deleted: nothing is delivered until that is folded."""

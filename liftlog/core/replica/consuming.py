@@ -30,6 +30,7 @@ from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.state import Consumer, counted_runs, line_between
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
+from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.inherited import Inherited
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -59,6 +60,7 @@ from liftlog.messages import (
     DeleteConsumerRequest,
     DoneReply,
     ErrorReply,
+    LetterAnswered,
     LogRead,
     PullReply,
     PullRequest,
@@ -109,6 +111,7 @@ class ConsumersLead:
         "_swept",
         "_wrote",
         "counting",
+        "letters",
     )
 
     def __init__(
@@ -131,7 +134,8 @@ class ConsumersLead:
         self._begun = False
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
-        self._asked = InfosAsked(self.counting, data, removed)
+        self.letters = DeadLetters(data, removed, office.epoch, self)
+        self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._queue = WorkQueue(data, office, removed)
         self._swept = (0, 0)
         """K7: the log start, and how many entries deleted messages, when pending ones were last looked at."""
@@ -278,16 +282,19 @@ class ConsumersLead:
         offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
         if mutants.ack_of_all_before:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
-        fresh = [offset for offset in offsets if flight.is_pending(offset)]
+        fresh = [offset for offset in offsets if flight.may_end(offset)]
         unknown = [offset for offset in offsets if offset >= flight.ahead]
+        if request.how == ACK and any(offset in flight.dead for offset in offsets):
+            self._ctx.mark("K9.late-ack")
         reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
         if request.how not in (ACK, TERM):
             self._put_off(flight, fresh, request)
             self.reply(client, reply)
             return
-        end = max((flight.settling.get(offset, 0) for offset in offsets), default=0)
+        end = max((flight.ends_at(offset) for offset in offsets), default=0)
         if fresh:
-            end = self._done(flight, fresh, ACKED if request.how == ACK else TERMINATED)
+            acked = request.how == ACK
+            end = self._done(flight, fresh, ACKED) if acked else self._no_more(flight, fresh, TERMINATED)
             self._ctx.mark("K3.settled")
         elif end > self._removed.folded:
             self._ctx.mark("K3.repeat")
@@ -306,6 +313,24 @@ class ConsumersLead:
         flight.settle(ending, end)
         self._agenda.wrote(flight)
         return end
+
+    def _no_more(self, flight: Flight, offsets: list[int], how: str) -> int:
+        """K9: these were delivered for the last time. Where the entry ends."""
+        if not flight.consumer.config.dead_letter:
+            return self._done(flight, offsets, how)
+        return self.letters.bury(flight, offsets, how)
+
+    def end_letter(self, number: int, offset: int, how: str) -> None:
+        """K9: it is stored where dead letters go, or nobody wants it."""
+        flight = self._flight(number)
+        if flight is not None and flight.is_pending(offset):
+            self._done(flight, [offset], how)
+
+    def letter_answered(self, event: LetterAnswered) -> None:
+        """K9: what has become of a dead letter."""
+        if self._inherited.serves(self.write):
+            self.letters.answered(event)
+        self._flush()
 
     def _heard(self, flight: Flight) -> None:
         """Somebody asks for this consumer."""
@@ -381,6 +406,8 @@ class ConsumersLead:
             self._take_lapsed(flight)
             if flight.lapsed:
                 start = min(flight.lapsed)
+                if self._is_passed(flight, start):
+                    continue
             elif flight.room > 0 and flight.ahead < self._data.hw:
                 start = flight.consumer.next_wanted(max(flight.ahead, self._data.log_start))
                 if start >= self._data.hw:
@@ -409,15 +436,25 @@ class ConsumersLead:
         flight = self._agenda.has_read(event.request)
         if flight is None:
             return
-        if event.error:
+        if event.error and flight.start >= self._data.log_start:
             for pull in flight.pulls:
                 self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
             flight.pulls.clear()
         elif flight.pulls and self._inherited.serves(self.write) and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
-            if self._deliver(flight, flight.start, batches):
+            if self._is_passed(flight, flight.start) or self._deliver(flight, flight.start, batches):
                 self._serve(flight)
         self._flush()
+
+    def _is_passed(self, flight: Flight, start: int) -> bool:
+        """K7: whether the log start has passed what was to come, whose bytes may be in memory yet."""
+        if start >= self._data.log_start:
+            return False
+        self._ctx.mark("K7.start")
+        if gone := [offset for offset in flight.lapsed if offset < self._data.log_start]:
+            self._ctx.mark("K7.written-off")
+            self._done(flight, gone, GONE)
+        return True
 
     def _take_lapsed(self, flight: Flight) -> None:
         """K6, K7: of what is due again, what was delivered often enough, or is gone, is written off."""
@@ -435,7 +472,7 @@ class ConsumersLead:
             self._done(flight, gone, GONE)
         if given_up:
             self._ctx.mark("K6.limit")
-            self._done(flight, given_up, AT_LIMIT)
+            self._no_more(flight, given_up, AT_LIMIT)
 
     def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
         """Give who waits longest what is due of these, which hold `start`. Whether there may be more."""
@@ -532,6 +569,8 @@ class ConsumersLead:
             self._dropped(number)
         while (waiting := self._answers.take(folded)) is not None:
             self._answer(waiting)
+        if self._inherited.serves(self.write):
+            self.letters.work()
         self.work()
 
     def work(self) -> None:

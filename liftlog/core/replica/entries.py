@@ -39,7 +39,7 @@ class BadEntry(LiftlogError):
 
 class RemovedRuns(NamedTuple):
     """One entry: of the records that `epoch` wrote, those at these offsets. The runs rise, and are apart.
-    `done_with`: it is of the fourth kind.
+    `done_with`: it is of the fifth kind.
     """
 
     epoch: int
@@ -52,7 +52,7 @@ class RemovedRuns(NamedTuple):
 
 
 def encode_removed(epoch: int, runs: Sequence[OffsetRange], *, done_with: bool = False) -> bytes:
-    """An entry, of the fourth kind if consumers are done with these. Raises ValueError if it names nothing,
+    """An entry, of the fifth kind if consumers are done with these. Raises ValueError if it names nothing,
     more than `RUNS_MAX` runs, or runs out of order.
     """
     if not 0 < len(runs) <= RUNS_MAX:

@@ -39,8 +39,8 @@ class FrontLimits:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_ctx", "_data", "_looked", "_moved", "_oldest", "_paused", "_purges", "_removed"),
-        *("limits", "request", "roll_ups"),
+        *("_ctx", "_data", "_front", "_front_of", "_looked", "_moved", "_oldest", "_paused", "_purges"),
+        *("_removed", "limits", "request", "roll_ups"),
     )
 
     def __init__(
@@ -59,6 +59,9 @@ class FrontLimits:
         self.limits = limits
         self.roll_ups = roll_ups
         self._moved: Callable[[], None] | None = None
+        self._front = 0
+        self._front_of: tuple[int, int, int] | None = None
+        """The first message that is there, of what was heeded and where the data lay when it was found."""
         self._looked: Looked | None = None
         """Where all ended when so many messages were not there too many."""
         self._oldest = (0, 0)
@@ -77,11 +80,18 @@ class FrontLimits:
         data, config = self._data, self._data.config
         if config is None or not config.limits_front:
             return
-        front = self._removed.hidden(data.history).next_missing(data.log_start, data.hw)
-        if data.leading is not None:
-            data.leading.front_gone(front)
+        now = self._removed.folded, data.log_start, data.hw
+        if now != self._front_of:
+            self._front, self._front_of = self._find_front(), now
+            if data.leading is not None:
+                data.leading.front_gone(self._front)
         if self._may_write() and not self._leave(config.retention_messages):
-            self._expire(front, config.retention_ms)
+            self._expire(self._front, config.retention_ms)
+
+    def _find_front(self) -> int:
+        """The first message that is there."""
+        data = self._data
+        return self._removed.hidden(data.history).next_missing(data.log_start, data.hw)
 
     def _may_write(self) -> bool:
         """Whether this leader says what is gone, and nobody counts what stays meanwhile."""
@@ -110,8 +120,8 @@ class FrontLimits:
         if excess <= 0:
             self._looked = looked
             return False
-        end = min(gone.after_missing(data.log_start, until, excess), data.hw)
-        return self._write(end, "R25.too-many")
+        end = min(gone.after_missing(self._front, until, excess), data.hw)
+        return self._write(self._front, end, "R25.too-many")
 
     # -- how old ---------------------------------------------------------------------------------------
 
@@ -138,8 +148,8 @@ class FrontLimits:
         if event.error or not event.batches:
             self._pause()
         elif config is not None and config.retention_ms and self._may_write():
-            front = self._removed.hidden(data.history).next_missing(data.log_start, data.hw)
-            self._take(cut_batches(data.id, event.batches, data.hw), front, config.retention_ms)
+            batches = cut_batches(data.id, event.batches, data.hw)
+            self._take(batches, self._find_front(), config.retention_ms)
 
     def _take(self, batches: list[Batch], front: int, age_ms: int) -> None:
         """Look at the front. What lies before it in these is passed over, and so is what lies apart."""
@@ -164,16 +174,16 @@ class FrontLimits:
                 break
             end = batch.end_offset
         if end > front:
-            self._write(end, "R25.too-old")
+            self._write(front, end, "R25.too-old")
 
     def _pause(self) -> None:
         self._ctx.mark("R25.paused")
         self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
 
-    def _write(self, end: int, mark: str) -> bool:
-        """All goes that is there below here, as far as an entry has room for it. Whether anything does."""
+    def _write(self, front: int, end: int, mark: str) -> bool:
+        """All of this goes that is there, as far as an entry has room for it. Whether anything does."""
         data = self._data
-        there = self._removed.hidden(data.history).missing_runs(data.log_start, end)
+        there = self._removed.hidden(data.history).missing_runs(front, end)
         writes = self._purges.write(tuple(islice(there, RUNS_MAX)), data.history)
         if writes:
             self._ctx.mark(mark)

@@ -19,7 +19,7 @@ from liftlog.types import Batch, LiftlogError, Record
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""
-SLICES_AT_ONCE = 8
+SLICES_AT_ONCE = 2
 """And of what is in memory so many of these in a step."""
 
 

@@ -47,6 +47,7 @@ from liftlog.messages import (
     FetchProgress,
     FetchReply,
     LastsTold,
+    LetterAnswered,
     LogRead,
     LogRepaired,
     LogStartMoved,
@@ -566,6 +567,16 @@ class Replica(LogView):
         if roles is not None and roles.state.epoch == event.epoch and roles.leader.publish(event):
             roles.serving.leo_moved()
             self._settle()
+
+    @entry
+    def letter_answered(self, event: LetterAnswered) -> None:
+        """K9."""
+        journal = self.journal
+        if self.leader_of(event.epoch) is not None and journal is not None and journal.roles is not None:
+            if journal.roles.consumers is not None:
+                journal.roles.consumers.letter_answered(event)
+            for one in self._both():
+                one._settle()
 
     # -- clients ----------------------------------------------------------------------------------
 

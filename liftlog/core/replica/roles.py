@@ -109,6 +109,8 @@ class LeaderRoles(NamedTuple):
             self.front.on_read(read)
         elif read.request == self.lifetimes.passage.request:
             self.lifetimes.on_read(read)
+        elif read.request == self.consumers.letters.request:
+            self.consumers.letters.on_read(read)
         else:
             self.consumers.on_read(read)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.replica.counting import Counting
+from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.messages import ConsumerInfo
@@ -27,9 +28,9 @@ def is_gone(offset: int, data: LogState, removed: Removed) -> bool:
 
 
 def info_of(
-    consumer: Consumer, flight: Flight, data: LogState, removed: Removed, to_come: int
+    consumer: Consumer, flight: Flight, data: LogState, removed: Removed, to_come: int, problem: str
 ) -> ConsumerInfo:
-    """Of one of them. `to_come`: how many messages, as far as is counted."""
+    """Of one of them. `to_come`: how many messages, as far as is counted. `problem`: of a dead letter."""
     kept = data.ctx.mutants.gone_kept_pending
     waiting = [offset for offset in flight.pending() if kept or not is_gone(offset, data, removed)]
     return ConsumerInfo(
@@ -44,6 +45,8 @@ def info_of(
         floor_sequence=flight.sequence - len(waiting),
         redelivered=sum(flight.count(offset) > 1 for offset in waiting),
         pulls=len(flight.pulls),
+        dead=sum(offset in flight.dead for offset in waiting),
+        dead_problem=problem,
     )
 
 
@@ -64,9 +67,10 @@ FlightOf = Callable[[Consumer], Flight | None]
 class InfosAsked:
     """Who waits until it is counted what is to come. Of one leader."""
 
-    __slots__ = ("_asked", "_counting", "_data", "_removed")
+    __slots__ = ("_asked", "_counting", "_data", "_letters", "_removed")
 
-    def __init__(self, counting: Counting, data: LogState, removed: Removed) -> None:
+    def __init__(self, counting: Counting, data: LogState, removed: Removed, letters: DeadLetters) -> None:
+        self._letters = letters
         self._counting = counting
         self._data = data
         self._removed = removed
@@ -100,7 +104,8 @@ class InfosAsked:
         if flight is None:
             flight = Flight(consumer, lambda count: 0, consumer.config.patterns)
         to_come = self._counting.to_come(flight) if known else -1
-        return info_of(consumer, flight, self._data, self._removed, to_come)
+        problem = self._letters.problem_of(consumer)
+        return info_of(consumer, flight, self._data, self._removed, to_come, problem)
 
     def take_all(self) -> list[ClientRef]:
         """None is left."""

@@ -14,13 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from liftlog.messages import (
     AckPublishes,
     BusDown,
     BusUp,
     Drained,
     Event,
+    LetterAnswered,
     Published,
+    PublishLetter,
     RefusePublishes,
     Subscribe,
     Subscribed,
@@ -38,6 +42,7 @@ FOR_EVER_US = 1 << 62
 
 Post = Callable[[Event], None]
 ACKS = "AckPublishes"
+LETTER = b"_INBOX.letter."
 
 OnAcks = Callable[[AckPublishes], None]
 OnRefusals = Callable[[RefusePublishes], None]
@@ -64,6 +69,7 @@ class SimBus:
 
     __slots__ = (
         "_chances",
+        "_connections",
         "_cut",
         "_denied",
         "_held",
@@ -87,6 +93,8 @@ class SimBus:
         self._subscriptions: dict[int, _Subscription] = {}
         self._patterns = Trie()
         self._matches: dict[bytes, list[_Subscription]] = {}
+        self._connections: list[BusConnection] = []
+        """All that there ever were."""
         self._cut: dict[int, int] = {}
         self._denied: dict[int, int] = {}
         self._held: dict[tuple[PartitionId, int, str], int] = {}
@@ -196,6 +204,25 @@ class SimBus:
         """
         return all(self._held.get((partition, epoch, one), -1) >= since_us for one in subjects)
 
+    # -- dead letters (K9) ---------------------------------------------------------------------------------
+
+    def connect(self, connection: BusConnection) -> int:
+        """Its number, by which answers to its letters find it."""
+        self._connections.append(connection)
+        return len(self._connections) - 1
+
+    def answer_letters(self, replies: list[bytes], problem: str) -> list[bytes]:
+        """Those of these replies that are answers to letters go back to where the letters came from; the
+        others, with empty ones in the place of those.
+        """
+        for reply in replies:
+            if reply.startswith(LETTER):
+                number, *named = map(int, reply[len(LETTER) :].split(b"."))
+                stream, index, epoch, token = named
+                event = LetterAnswered(PartitionId(stream, index), epoch, token, problem)
+                self._connections[number].letter_answered(event)
+        return [b"" if reply.startswith(LETTER) else reply for reply in replies]
+
     # -- connections ---------------------------------------------------------------------------------------
 
     def delay_us(self, link: str, kind: str) -> int:
@@ -247,6 +274,7 @@ class BusConnection:
         "_free_at_us",
         "_kernel",
         "_mine",
+        "_number",
         "_post",
         "_silent",
         "_up",
@@ -264,6 +292,7 @@ class BusConnection:
         """By the partition and the number that its leader has given it."""
         self._silent: set[PartitionId] = set()
         """N8: whose publishers are told nothing, wherever they want their acks."""
+        self._number = bus.connect(self)
         self._attached = True
         self._up = False
         self._cut_seen = False
@@ -355,6 +384,29 @@ class BusConnection:
         if self._answers(refusal):
             self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
 
+    def publish(self, letter: PublishLetter) -> None:
+        if self._attached and self._up and not self._broken():
+            self._carry_back("PublishLetter", self._letter_arrives, letter)
+
+    def _letter_arrives(self, letter: PublishLetter, second: object) -> None:
+        """The server has read it."""
+        partition = letter.partition
+        named = self._number, partition.stream, partition.index, letter.epoch, letter.token
+        reply = LETTER + b".".join(b"%d" % one for one in named)
+        message = Message(letter.subject.encode(), reply, letter.headers, letter.value)
+        if not self._bus.publish(message.subject, [message]):
+            self._bus.answer_letters([reply], "nobody listens")
+
+    def letter_answered(self, event: LetterAnswered) -> None:
+        """The server sends it what a stream says of its letter."""
+        delay_us = self._bus.delay_us(f"nats>{self.node}", "LetterAnswered")
+        if delay_us >= 0 and not self._broken():
+            self._kernel.after(delay_us, self._answer_arrives, event)
+
+    def _answer_arrives(self, event: LetterAnswered, second: object) -> None:
+        if self._attached and self._up and not self._broken():
+            self._post(event)
+
     # -- under way -----------------------------------------------------------------------------------------
 
     def _carry_back(self, kind: str, arrive: Callable[[Any, Any], None], what: object) -> None:
@@ -437,7 +489,9 @@ class BusConnection:
         self._post(Published(partition, epoch, list(messages), now_ms, are_plain(messages)))
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
-        self._bus.on_acks(acks)
+        replies = self._bus.answer_letters(acks.replies, "")
+        self._bus.on_acks(msgspec.structs.replace(acks, replies=replies))
 
     def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
-        self._bus.on_refusals(refusal)
+        replies = self._bus.answer_letters(refusal.replies, refusal.description)
+        self._bus.on_refusals(msgspec.structs.replace(refusal, replies=replies))

@@ -58,6 +58,7 @@ _EMPHASIS = {
     "OfThisIncarnation": "answers",
     "PendingExact": "answers",
     "DeliveriesNumbered": "answers",
+    "DeadLettersStored": "answers",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

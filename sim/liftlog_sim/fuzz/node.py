@@ -49,8 +49,10 @@ from liftlog.messages import (
     Forward,
     Heartbeat,
     HeartbeatReply,
+    LetterAnswered,
     PeerMessage,
     Published,
+    PublishLetter,
     RangeFetch,
     ReadIndexReply,
     ReadIndexRequest,
@@ -372,6 +374,9 @@ class Episode(StillWorld):
 
     def subscribe(self, request: Subscribe) -> None:
         self._events.append(Subscribed(request.partition, request.epoch, request.number))
+
+    def publish(self, letter: PublishLetter) -> None:
+        self._events.append(LetterAnswered(letter.partition, letter.epoch, letter.token))
 
     # -- what must stay small ------------------------------------------------------------------------------
 

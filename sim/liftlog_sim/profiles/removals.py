@@ -97,7 +97,7 @@ def groups(draws: Draws) -> Knobs:
 
 def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
-    (K1 to K8).
+    (K1 to K8), and a stream for dead letters (K9).
     """
     knobs = removals(draws)
     queues = draws.part("queues")
@@ -107,9 +107,11 @@ def consumers(draws: Draws) -> Knobs:
         else one
         for one in knobs.streams
     )
+    letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
+    letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(
         knobs,
-        streams=streams,
+        streams=(*streams, letters),
         delete_share=draws.choice((0.0, 0.3)),
         admin_interval_us=draws.choice((500, 2000)) * MILLISECOND,
         consumers=draws.choice((3, 5)),

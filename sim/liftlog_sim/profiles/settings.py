@@ -111,7 +111,7 @@ def remembering(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[Stream
     most = draws.choice((3, 20, 10_000, 10_000))
     return tuple(
         stream
-        if stream.compact or stream.holds_most
+        if stream.compact or stream.holds_most or stream.remembers_ms
         else msgspec.structs.replace(stream, dedupe_window_ms=window_ms, dedupe_ids_max=most)
         for stream in streams
     )

@@ -18,6 +18,7 @@ from liftlog.types import Batch, PartitionId, Record
 from liftlog_sim.truth.contents import fold
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.lasts import LastsJudge
+from liftlog_sim.truth.letters import is_letter
 from liftlog_sim.workload.workload import INBOX
 from liftlog_sim.world import World
 
@@ -71,11 +72,16 @@ def _decoded(batch: Batch, known: dict[bytes, list[Record]]) -> Decoded:
     return batch, records
 
 
+def _sent(record: Record) -> bytes:
+    """The value of the message that a client has sent; a dead letter was sent by nobody."""
+    return b"" if is_letter(record) else (record.value or b"").rstrip(b".")
+
+
 def _check_strange(world: World, partition: PartitionId) -> None:
     """No message was committed that asks for what is not done here (L4). HeadersHeeded."""
     world.observer.checks.counts["HeadersHeeded"] += 1
     for offset, record in enumerate(world.observer.truth(partition).contents.committed):
-        if record is not None and (record.value or b"").rstrip(b".") in world.workload.strange:
+        if record is not None and _sent(record) in world.workload.strange:
             raise Violation(
                 "HeadersHeeded",
                 f"partition {partition}: offset {offset} holds a message with headers "
@@ -88,7 +94,7 @@ def _check_expected(world: World, partition: PartitionId) -> None:
     expectations = world.workload.expectations
     for offset, record in enumerate(world.observer.truth(partition).contents.committed):
         if record is not None and expectations:
-            value = (record.value or b"").rstrip(b".")
+            value = _sent(record)
             if expectations.get(value, offset) != offset:
                 raise Violation(
                     "StoredAsExpected",
@@ -113,7 +119,7 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
     if stream.config.has_journal:
         judge = judge._replace(deleted=world.account.deletions(partition).end_of)
     for offset, record in enumerate(truth.contents.committed):
-        expected = lasts.get((record.value or b"").rstrip(b".")) if record is not None else None
+        expected = lasts.get(_sent(record)) if record is not None else None
         problem = judge.stored(expected, offset) if expected is not None else ""
         if problem:
             raise Violation("StoredAsExpected", f"partition {partition}: offset {offset} was stored{problem}")

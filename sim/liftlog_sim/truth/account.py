@@ -15,6 +15,7 @@ from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.letters import LetterTruth
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.removals import DeletionTruth
@@ -30,6 +31,7 @@ class Account:
         self.authors = Authors(self.checks.counts, kernel)
         self.parcels = Parcels()
         self.partitions: dict[PartitionId, PartitionTruth] = {}
+        self.letters = LetterTruth()
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
         where it began and where it is to begin."""
@@ -87,6 +89,8 @@ class Account:
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""
+        for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
+            self.consumers(message.partition).letter(message)
         self.checks.counts["ParcelWhole"] += 1
         problem = self.parcels.problem(truth.contents.committed, before)
         if problem:

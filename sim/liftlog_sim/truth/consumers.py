@@ -27,6 +27,7 @@ from liftlog.core.consumers.entries import (
     Altered,
     ConsumerDeleted,
     Created,
+    Dead,
     Delivered,
     Done,
     Rewound,
@@ -42,7 +43,6 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
-    ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -52,74 +52,9 @@ from liftlog.messages import (
 from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.letters import DeadMessage
 from liftlog_sim.truth.removals import DeletionTruth
-
-Standing = tuple[int, str, int, tuple[tuple[int, int], ...], int]
-"""Number, name, position, how often each pending message was delivered, and how many deliveries there are."""
-
-
-class TrueConsumer:
-    """One consumer, by the committed entries so far. Each end is an offset of the journal."""
-
-    __slots__ = (
-        *("config", "created", "deleted", "done", "handed", "number", "pending"),
-        *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
-        *("most", "unrecorded"),
-    )
-
-    def __init__(self, number: int, created: Created) -> None:
-        self.number = number
-        self.created = created
-        self.config = created.config
-        """As it was altered last."""
-        self.most = created.config.max_deliver
-        """Its greatest limit so far; 0 = it once had none."""
-        self.position = created.start
-        self.since = created.since
-        self.lasts = frozenset(offsets_of(created.lasts))
-        """What it is given below `since`."""
-        self.pending: dict[int, int] = {}
-        self.done: dict[int, int] = {}
-        """By offset: where the entry ends that says so first."""
-        self.deleted = 0
-        """Where the entry ends that says so; 0 = it is there."""
-        self.told = False
-        """Whether somebody was told that it is deleted."""
-        self.handed: dict[int, list[PullReply]] = {}
-        """What clients were given, by offset."""
-        self.sequence = 0
-        self.numbered: dict[tuple[int, int], list[Counted]] = {}
-        """By the epoch of its entry, and the number of its first delivery: what was delivered."""
-        self.unrecorded: dict[tuple[int, int], PullReply] = {}
-        """What was given without a record, by the same."""
-        self.said: set[int] = set()
-        """Of which a client has said that it is done."""
-        self.served_us = -(1 << 60)
-        """When the ack was asked for that was answered last."""
-        self.standing: Standing = self.stands()
-
-    def stands(self) -> Standing:
-        pending = tuple(sorted(self.pending.items()))
-        return self.number, self.created.name, self.position, pending, self.sequence
-
-    @property
-    def limit(self) -> int:
-        return self.config.max_deliver
-
-    def altered(self, config: ConsumerConfig) -> None:
-        """It has this configuration now."""
-        self.config = config
-        self.most = max(self.most, config.max_deliver) if self.most and config.max_deliver else 0
-
-    def rewound(self, to: int) -> None:
-        """From there on the messages are other ones than those that were delivered."""
-        self.position = min(self.position, to)
-        self.since = min(self.since, to)
-        for kept in (self.pending, self.done):
-            for offset in [offset for offset in kept if offset >= to]:
-                del kept[offset]
-        for offset in [offset for offset in self.handed if offset >= to]:
-            del self.handed[offset]
+from liftlog_sim.truth.trueconsumer import Standing, TrueConsumer
 
 
 class ConsumerTruth:
@@ -185,7 +120,7 @@ class ConsumerTruth:
         if isinstance(entry, SaidAgain):
             self._said_again(entry, end)
             return
-        assert isinstance(entry, Altered | Delivered | Done | Rewound | ConsumerDeleted)
+        assert isinstance(entry, Altered | Delivered | Done | Dead | Rewound | ConsumerDeleted)
         consumer = self.consumers.get(entry.consumer)
         if consumer is None or consumer.deleted:
             return
@@ -197,6 +132,8 @@ class ConsumerTruth:
                 self._delivered(consumer, entry, end)
             case Done():
                 self._done(consumer, entry, end)
+            case Dead():
+                self._died(consumer, entry, end)
             case Rewound():
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
@@ -246,7 +183,9 @@ class ConsumerTruth:
         consumer = self.consumers.get(entry.consumer)
         runs = [(range(first, first + length), count) for first, length, count in entry.pending]
         pending = tuple((offset, count) for run, count in runs for offset in run)
-        said = entry.consumer, entry.name, entry.position, pending, entry.sequence
+        died = [(range(first, first + length), how) for first, length, how in entry.dead]
+        dead = tuple((offset, how) for run, how in died for offset in run)
+        said = entry.consumer, entry.name, entry.position, pending, entry.sequence, dead
         same = consumer is not None and not consumer.deleted and consumer.standing == said
         same = same and consumer is not None and consumer.config == entry.config
         if consumer is not None and same and entry.position < consumer.since:
@@ -323,6 +262,9 @@ class ConsumerTruth:
             count = consumer.pending.pop(offset, 0)
             if not count:
                 continue
+            if offset in consumer.dead:
+                self._buried(consumer, offset, entry.how, end)
+                continue
             consumer.done[offset] = end
             due = {
                 AT_LIMIT: 0 < consumer.limit <= count,
@@ -331,6 +273,50 @@ class ConsumerTruth:
             if not due.get(entry.how, offset in consumer.said):
                 text = f"the entry at {end} says of offset {offset}, delivered {count} times, {entry.how!r}"
                 raise self._violation("NoneSkipped", consumer, f"{text}; nobody has said so")
+
+    def _died(self, consumer: TrueConsumer, entry: Dead, end: int) -> None:
+        """Behind that nothing is delivered, and no ack counts. NoneSkipped, DeadLettersStored."""
+        self._checks("NoneSkipped")
+        for offset in offsets_of(entry.runs):
+            count = consumer.pending.get(offset, 0)
+            if not count or offset in consumer.dead:
+                continue
+            consumer.dead[offset] = entry.how
+            consumer.done[offset] = end
+            due = 0 < consumer.limit <= count if entry.how == AT_LIMIT else offset in consumer.said
+            if not due:
+                text = f"the entry at {end} says of offset {offset}, delivered {count} times, {entry.how!r}"
+                raise self._violation("NoneSkipped", consumer, f"{text}, and that is not so")
+
+    def _buried(self, consumer: TrueConsumer, offset: int, how: str, end: int) -> None:
+        """It is pending no more: its letter is committed, or there is to be none. DeadLettersStored."""
+        self._checks("DeadLettersStored")
+        del consumer.dead[offset]
+        gone = offset < self._log_start() or self._is_deleted(offset)
+        if offset not in consumer.letters and consumer.config.dead_letter and not (how == GONE and gone):
+            text = f"the entry at {end} says that offset {offset}, which is dead, is done ({how!r}), and its"
+            raise self._violation("DeadLettersStored", consumer, f"{text} letter is committed nowhere")
+
+    def letter(self, message: DeadMessage) -> None:
+        """The letter of a message of this partition is committed. DeadLettersStored."""
+        self._checks("DeadLettersStored")
+        consumer = self.known().get(message.consumer)
+        if consumer is None:
+            raise Violation("DeadLettersStored", f"{message}: there was no such consumer")
+        if not consumer.deleted and message.offset not in consumer.done:
+            text = f"the letter of offset {message.offset} is committed, and not that it is dead"
+            raise self._violation("DeadLettersStored", consumer, text)
+        written = epoch_at(self._data.history, message.offset)
+        if message.epoch != written:
+            text = f"the letter of offset {message.offset} has the id of another message: it names epoch"
+            raise self._violation("DeadLettersStored", consumer, f"{text} {message.epoch}, and not {written}")
+        consumer.letters.add(message.offset)
+
+    def unburied(self, number: int) -> list[int]:
+        """What is dead, and is to be published yet."""
+        consumer = self._of(number)
+        there = [] if consumer.deleted else sorted(consumer.dead)
+        return [offset for offset in there if offset >= self._log_start() and not self._is_deleted(offset)]
 
     def _is_deleted(self, offset: int, below: int | None = None) -> bool:
         epoch = epoch_at(self._data.history, offset)
@@ -353,7 +339,7 @@ class ConsumerTruth:
         if removed.folded >= len(self._stood):
             return  # SameVisible says so.
         self._checks("SameConsumerState")
-        stands = tuple(one[:5] for one in removed.consumers.snapshot())
+        stands = tuple((*one[:5], one[-1]) for one in removed.consumers.snapshot())
         if stands != self._stood[removed.folded]:
             raise Violation(
                 "SameConsumerState",
@@ -455,11 +441,19 @@ class ConsumerTruth:
                 raise self._violation("AckStays", consumer, text)
         self._deletions.acked(journal, self._log_start())
 
-    def pulled(self, number: int, reply: PullReply, ended: frozenset[int], told: int) -> None:
-        """A client was given this. When it asked, these consumers had ended, and somebody had been told of
-        deletions of messages below the offset `told` of the journal.
+    def purged(self) -> dict[int, int]:
+        """By the greatest epoch that had been led by then: what purges were answered up to."""
+        return dict(self._data.purged_in)
+
+    def pulled(
+        self, number: int, reply: PullReply, ended: frozenset[int], told: int, purged: dict[int, int]
+    ) -> None:
+        """A client was given this. When it asked, these consumers had ended, these purges were done, and
+        somebody had been told of deletions of messages below the offset `told` of the journal.
         """
         self._checks("AckStays", "DeliveriesBounded", "OfThisIncarnation", "ConsistentRead")
+        self._checks("LogStartMonotone")
+        before = max((start for epoch, start in purged.items() if epoch <= reply.epoch), default=0)
         consumer = self._of(number)
         late = number in ended and (reply.recorded or reply.epoch > self._deleted_in(consumer))
         if reply.consumer != number or late:
@@ -473,6 +467,9 @@ class ConsumerTruth:
             for offset in range(first, first + length):
                 self._handed(consumer, reply, offset, count)
                 self._is_there(consumer, offset, found, told)
+                if offset < before:
+                    text = f"offset {offset} is delivered; when it was asked for, {before} were purged"
+                    raise self._violation("LogStartMonotone", consumer, text)
 
     def _of(self, number: int) -> TrueConsumer:
         consumer = self.known().get(number)
@@ -560,10 +557,11 @@ class ConsumerTruth:
             position += 1  # What no filter lets through is passed, and that is not always written.
         again = sum(consumer.pending[offset] > 1 for offset in waiting)
         floor = min(waiting, default=position), consumer.sequence - len(waiting)
-        meant = position, consumer.sequence, *floor, len(waiting), again
+        dead = sum(offset in consumer.dead for offset in waiting)
+        meant = position, consumer.sequence, *floor, len(waiting), again, dead
         places = info.position, info.sequence, info.floor, info.floor_sequence
-        if (said := (*places, info.ack_pending, info.redelivered)) != meant:
-            text = "its position and number, floor and its number, pending and redelivered messages are"
+        if (said := (*places, info.ack_pending, info.redelivered, info.dead)) != meant:
+            text = "its position and number, floor and its number, pending, redelivered and dead messages are"
             text += f" said to be {said}; they are {meant}"
             raise self._violation("PendingExact", consumer, text)
         to_come = self._wanted(consumer, max(info.position, log_start), self._data.hw)

@@ -22,6 +22,8 @@
                          and not said to be deleted before (K1)
     PendingExact         with nothing on its way, a leader tells of a consumer what the journal says (K2, K7)
     DeliveriesNumbered   a delivery has the number that its record gives it (K8)
+    DeadLettersStored    a message that was delivered for the last time is pending until its letter is
+                         committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -129,6 +131,7 @@ STEP_INVARIANTS = (
     "OfThisIncarnation",
     "PendingExact",
     "DeliveriesNumbered",
+    "DeadLettersStored",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -181,6 +184,7 @@ RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
+    "DeadLettersStored",
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )

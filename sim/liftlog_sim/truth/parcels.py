@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from liftlog.types import Record
+from liftlog_sim.truth.letters import is_letter
 
 
 class Parcels:
@@ -45,4 +46,4 @@ class Parcels:
 
 
 def _name(record: Record | None) -> bytes:
-    return b"" if record is None else (record.value or b"").rstrip(b".")
+    return b"" if record is None or is_letter(record) else (record.value or b"").rstrip(b".")

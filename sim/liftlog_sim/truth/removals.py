@@ -106,6 +106,9 @@ class DeletionTruth:
         least = limits.front_limits.get(stream, FrontLeast()) if limits is not None else FrontLeast()
         any_limit = keeps or any(least)
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
+        if self.is_queue:
+            # R26: who counts does not wait for acks that are on their way.
+            gone -= {offset for offset, _ in self.done_with.ends}
         for named in entry.named():
             if named in self._named:
                 continue

@@ -163,14 +163,15 @@ class Clientele:
             and matches(other.pattern, subject)
         ]
 
-    def know(self, config: StreamConfig, stream: int, partitions: int) -> None:
-        """From now on clients use all partitions of a stream: of those that were added too (R19)."""
+    def know(self, config: StreamConfig, stream: int, partitions: int, used: bool = True) -> None:
+        """From now on clients use all partitions of a stream: of those that were added too (R19). Or not."""
         known = {target.partition for target in self.targets}
         for number in range(partitions):
             partition = PartitionId(stream, number)
             if partition not in known:
                 self.account.truth(partition).ids.window_ms = config.remembers_ms
-                self.targets.append(Target(config, partition))
+                if used:
+                    self.targets.append(Target(config, partition))
 
     def look_again(self, streams: Iterable[StreamState]) -> None:
         """Clients see how many partitions the streams that they use have."""

@@ -58,8 +58,23 @@ class Emptying:
             left = self._account.consumers(target.partition).left(number)
             if left:
                 return f"consumer {number} of {target.partition} has {len(left)} to give, from {left[0]} on"
+        for target, number in self._work:
+            if dead := self._account.consumers(target.partition).unburied(number):
+                text = f"consumer {number} of {target.partition} has {len(dead)} dead messages to publish"
+                return f"{text}: {self._problem(target, number) or 'nobody says why'}"
         untold = [target.name for target, _ in self._work if target not in self._told]
         return f"nobody tells that the consumers of {untold[0]} are empty" if untold else ""
+
+    def _problem(self, target: Target, number: int) -> str:
+        """Why its leader has dead messages yet, as far as that knows."""
+        leading = leading_of(self._account, target)
+        node = self._shared.cluster.machines[leading[1]].node if leading is not None else None
+        journal = node.replicas.get(target.partition.journal) if node is not None else None
+        roles = journal.roles if journal is not None else None
+        consumer = journal.removed.consumers.by_number.get(number) if journal and journal.removed else None
+        if roles is None or roles.consumers is None or consumer is None:
+            return ""
+        return roles.consumers.letters.problem_of(consumer)
 
     def _pull(self, target: Target, number: int) -> None:
         """Also when nothing is left for now: then it does no harm."""
@@ -69,11 +84,12 @@ class Emptying:
             self._inspect(target)
             return
         told, ended = self._account.deletions(target.partition).told, truth.ended()
+        purged = truth.purged()
         counted = CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
-                truth.pulled(number, reply, ended, told)
+                truth.pulled(number, reply, ended, told, purged)
                 counted.judge(reply)
                 self._ack(target, reply)
                 self._pull(target, number)

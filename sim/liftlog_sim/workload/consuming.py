@@ -46,6 +46,8 @@ from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
+DEAD, LETTERS = "dead", "dead.letters"
+"""The stream of dead letters (K9), in some worlds, and its subject."""
 CONFIGS = {
     "work-0": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, max_ack_pending=12),
     "work-1": ConsumerConfig(ack_wait_ms=4000, max_deliver=0, max_ack_pending=40),
@@ -56,8 +58,12 @@ CONFIGS = {
     "last-1": ConsumerConfig(ack_wait_ms=1500, max_deliver=2, deliver=DELIVER_LASTS),
     "idle-0": ConsumerConfig(ack_wait_ms=2000, inactive_ms=5000),
     "late-0": ConsumerConfig(deliver=DELIVER_TIME, timestamp_ms=WALL_START_MS + 15_000),
+    "dead-0": ConsumerConfig(ack_wait_ms=1000, max_deliver=1, max_ack_pending=15, dead_letter=LETTERS),
+    "dead-1": ConsumerConfig(ack_wait_ms=2000, max_ack_pending=40, dead_letter=LETTERS),
 }
-"""What the consumer of each name is created with; those called so have filters beside."""
+"""What the consumer of each name is created with; those called so have filters beside. Those with dead
+letters are there where there is a stream for them."""
+ALIVE = tuple(name for name, config in CONFIGS.items() if not config.dead_letter)
 FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
@@ -122,8 +128,9 @@ class ConsumingClient:
         if targets:
             draws = turn.draws
             target = targets[draws.randrange(len(targets))]
-            names = OF_QUEUE if target.config.is_queue else tuple(CONFIGS)
-            self._act(target, draws.choice(names), turn)
+            buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
+            names = tuple(CONFIGS) if buries else ALIVE
+            self._act(target, draws.choice(OF_QUEUE if target.config.is_queue else names), turn)
         self._turns.take(self._fire)
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
@@ -226,12 +233,12 @@ class ConsumingClient:
         """`had`: how often something was given in a row before."""
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
-        ended, counted = truth.ended(), CountedPull(self._account, target)
+        ended, purged, counted = truth.ended(), truth.purged(), CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
-                truth.pulled(number, reply, ended, told)
+                truth.pulled(number, reply, ended, told, purged)
                 counted.judge(reply)
                 self._given(name, target, reply, draws.part("given"))
                 more = draws.part("more")

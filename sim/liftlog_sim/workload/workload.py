@@ -35,7 +35,7 @@ from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consumed import Emptying
-from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.consuming import DEAD, ConsumingClient
 from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
@@ -129,7 +129,8 @@ class Workload:
         if isinstance(reply, StreamInfoReply):
             self._uncreated.pop(0)
             info = reply.streams[0]
-            self._shared.know(config, info.id, len(info.partitions))
+            # There are dead letters alone in that one.
+            self._shared.know(config, info.id, len(info.partitions), used=config.name != DEAD)
             if not self._shared.performed and not self._uncreated:
                 self._let_loose()
             self._create(None, None)

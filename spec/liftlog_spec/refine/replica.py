@@ -61,9 +61,13 @@ model lets it write at any moment.
 """
 
 
-WORKED = ("ClientRequest", "SubjectsTold", "TimeFound", "Received", "Durable", "LogRead", "TimerFired")
+WORKED = (
+    *("ClientRequest", "SubjectsTold", "TimeFound", "Received", "Durable", "LogRead", "TimerFired"),
+    "LetterAnswered",
+)
 """Those in which it writes entries of the journal: it is asked to, it knows which messages a purge is about,
-there are messages for who waits for them, what was given is due again, or it says again what is gone.
+there are messages for who waits for them, what was given is due again, it says again what is gone, or a dead
+letter is stored.
 """
 
 
