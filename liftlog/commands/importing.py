@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from liftlog.moving.copying import StreamCopying
     from liftlog.moving.move import Move, Moved, Outlook
     from liftlog.moving.plan import MoveWishes
+    from liftlog.moving.positions import MovedConsumer
 
 EXIT_DIFFERS = 1
 LOGIN = {
@@ -129,7 +130,7 @@ async def _import(args: argparse.Namespace) -> int:
     # Imported here: a usage error must not pay for it.
     from liftlog.moving.copying import MoveBounds
     from liftlog.moving.move import Differs, Move
-    from liftlog.moving.origin import JetStreamOrigin, OriginAway, OriginPlace
+    from liftlog.moving.origin import JetStreamOrigin, OriginPlace
 
     def tell(event: str, text: str, **numbers: object) -> None:
         if args.json:
@@ -150,10 +151,10 @@ async def _import(args: argparse.Namespace) -> int:
             stop = asyncio.Event()
             return await _carry_out(args, move, await move.begin(outlook, stop), stop)
         except Differs as error:
+            if args.json:
+                print_json({"event": "differs", "text": str(error)})
             note(f"liftlog: {error}")
             return EXIT_DIFFERS
-        except OriginAway as error:
-            raise LiftlogError(str(error)) from None
 
 
 async def _carry_out(
@@ -217,15 +218,19 @@ def _show_outlook(args: argparse.Namespace, outlook: Outlook) -> None:
     if outlook.fillers:
         text = "sequences have no message any more: fillers take their places, and are deleted"
         lines.append(f"{outlook.fillers} {text}")
-    lines += [f"consumer '{one.name}' goes on at sequence {one.next_seq}{_again(one.again)}" for one in made]
+    lines += [f"consumer '{one.name}' {_where(one)}" for one in made]
     if left:
         lines.append(f"not made here: {', '.join(left)} (ephemeral ones are made by programs)")
     for line in lines:
         note(line)
 
 
-def _again(count: int) -> str:
-    return f"; up to {count} that it has acked above that come again" if count else ""
+def _where(one: MovedConsumer) -> str:
+    """Where a consumer goes on."""
+    if one.anew:
+        return "begins anew: it has not had anything"
+    again = f"; up to {one.again} that it has acked above that come again" if one.again else ""
+    return f"goes on at sequence {one.next_seq}{again}"
 
 
 def _show_moved(args: argparse.Namespace, name: str, moved: Moved) -> int:

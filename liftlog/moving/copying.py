@@ -78,6 +78,7 @@ class StreamCopying:
         """Those that are not deleted yet."""
         self._progress_s = self._told_s = 0.0
         self._trouble = ""
+        self._said = (0, 0)
 
     @property
     def sequence(self) -> int:
@@ -243,13 +244,16 @@ class StreamCopying:
             self.progressed()
 
     async def _say_how_far(self, position: int) -> None:
-        """Once a second."""
+        """Once a second, if there is something new to say."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._told_s < PROGRESS_S:
             return
         self._told_s = now_s
         last = (await self._origin.stream()).state.last_seq
         seq = self.plan.provenance.seq(position) - 1
+        if (seq, last) == self._said:
+            return
+        self._said = seq, last
         lag = max(0, last - seq)
         self._tell("progress", f"sequence {seq} of {last}, {lag} to come", sequence=seq, last=last, lag=lag)
 

@@ -1,9 +1,9 @@
 """What a message of the origin becomes, and in which packets messages travel.
 
 Most travel in parcels (L8), many in one packet. A parcel's records may have no header on which a leader acts,
-so a message with an id, and any with a header of that kind, travels alone: under its own subject and with its
-own header block, its body in Liftbridge's envelope, which says where it is to lie. Either is stored at its
-offset or not at all (L6).
+so a message with an id, any with a header of that kind, and a large one, travels alone: under its own subject
+and with its own header block, its body in Liftbridge's envelope, which says where it is to lie. Either is
+stored at its offset or not at all (L6).
 
 Headers that asked the origin for something when the message was published, and that it has done (comparisons,
 roll-ups, batches), are left out, as nats-server leaves them out of what it copies. All others stay, byte by
@@ -19,6 +19,7 @@ from liftlog.client.batches import BATCH_HEADER
 from liftlog.jetstream.answers import rfc3339
 from liftlog.moving.plan import MovePlan, MoveWishes
 from liftlog.moving.reading import OriginMessage
+from liftlog.options import lifetime
 from liftlog.options.headers import BLOCK_END, BLOCK_START, option_in, read_block
 from liftlog.parcel import RECORDS_MAX, ParcelRecord, seal_parcel
 from liftlog.types import LiftlogError
@@ -26,7 +27,11 @@ from liftlog.types import LiftlogError
 DONE = (b"Nats-Expected-", b"Nats-Rollup", b"Nats-Batch-")
 """How headers begin that have done what they ask for."""
 PARCEL_BYTES = 256 * 1024
-"""About so much goes into one."""
+"""About so much goes into one. What is greater travels alone: how great a parcel may be is for each node to
+say, and messages may be greater.
+"""
+ENVELOPE_BYTES = 512
+"""An envelope counts for the stream's limit of a message, a parcel does not."""
 NS_PER_MS = 1_000_000
 
 
@@ -80,8 +85,10 @@ def outgoing(message: OriginMessage, plan: MovePlan, wishes: MoveWishes) -> Outg
     """What a message becomes. Raises LiftlogError for one that cannot be copied as it is."""
     block = copied_block(message.block, message.time_ns, wishes)
     alone = bool(block) and (bool(option_in(block)) or not _is_formed(block))
+    size = len(block) + len(message.body)
+    large = PARCEL_BYTES < size <= plan.staged.max_payload_bytes - ENVELOPE_BYTES
     if alone:
-        refusal = read_block(block, plan.name, True, True).refusal
+        refusal = read_block(block, plan.name, True, True, _lifetimes(plan)).refusal
         if refusal is not None:
             raise LiftlogError(
                 f"sequence {message.seq} ({message.subject.decode('utf-8', 'replace')}) cannot be moved: "
@@ -90,7 +97,14 @@ def outgoing(message: OriginMessage, plan: MovePlan, wishes: MoveWishes) -> Outg
     if message.subject.decode("utf-8", "replace") == plan.packet_subject:
         text = f"sequence {message.seq} has the subject {plan.packet_subject!r}, which is the move's own"
         raise LiftlogError(f"{text}; delete it at the origin")
-    return Outgoing(plan.provenance.offset(message.seq), message.subject, block, message.body, alone)
+    return Outgoing(plan.provenance.offset(message.seq), message.subject, block, message.body, alone or large)
+
+
+def _lifetimes(plan: MovePlan) -> int:
+    """Which times to live the target takes once it is ready (R24)."""
+    if not plan.ready.has_ttl:
+        return lifetime.NONE
+    return lifetime.ENDS if plan.ready.retention_ms else lifetime.ANY
 
 
 def _is_formed(block: bytes) -> bool:

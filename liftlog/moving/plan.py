@@ -91,6 +91,7 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
     """The configuration that the target is to have, as JetStream says it. Raises LiftlogError."""
     # That the first message has another sequence than 1 is what a copy does anyway.
     fields = {**origin.config, "first_seq": 0, **wishes.fields}
+    fields = {field: value for field, value in fields.items() if value is not None}
     name = fields["name"] = wishes.name or str(fields.get("name", ""))
     if wishes.name and wishes.name != origin.config.get("name") and wishes.name.startswith(BUCKETS):
         text = f"'{origin.config.get('name')}' cannot become bucket '{name}'"
@@ -107,8 +108,8 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
         raise LiftlogError(f"{name!r} is no name of a stream: {problem}; choose another one with --as NAME")
     if config.retention != "limits":
         raise LiftlogError(
-            f"'{name}' has retention '{config.retention}': its consumers take its messages away, and a copy "
-            "would have them again; let them finish, and create the stream here"
+            f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "
+            "be copied; let them finish, and create the stream here"
         )
     return config
 

@@ -28,12 +28,15 @@ from liftlog.types import LiftlogError
 
 
 class MovedConsumer(NamedTuple):
-    """One that is to be made. `again`: so many messages at most were acked and come again."""
+    """One that is to be made. `again`: so many messages at most were acked and come again. `anew`: it begins
+    as its configuration says.
+    """
 
     name: str
     config: ConsumerConfig
     next_seq: int
     again: int
+    anew: bool
 
 
 class ConsumerPlan(NamedTuple):
@@ -75,7 +78,7 @@ def _moved(one: OriginConsumer, plan: MovePlan) -> MovedConsumer:
         offset = max(0, plan.provenance.offset(one.ack_floor.stream_seq + 1))
         core = msgspec.structs.replace(core, deliver=DELIVER_FROM, offset=offset, timestamp_ms=0)
     again = max(0, one.delivered.stream_seq - one.ack_floor.stream_seq - one.num_ack_pending)
-    return MovedConsumer(one.name, core, one.ack_floor.stream_seq + 1, again)
+    return MovedConsumer(one.name, core, one.ack_floor.stream_seq + 1, again, untouched)
 
 
 async def make_consumer(client: Client, stream: StreamInfo, moved: MovedConsumer) -> None:

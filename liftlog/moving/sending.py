@@ -50,6 +50,7 @@ class PacketSender:
     def __init__(self, nats: NatsConnection, stored_to: int, plan: MovePlan) -> None:
         self._nats = nats
         self._patterns = plan.staged.subjects
+        self._places = plan.provenance
         self._carrier = plan.packet_subject
         """On which parcels come."""
         self._inbox = ""
@@ -101,7 +102,7 @@ class PacketSender:
 
     def _too_large(self, packet: Packet) -> Trouble:
         limit = self._nats.max_payload
-        text = f"the message at offset {packet.offset} ({len(packet.body)} bytes with what carries it)"
+        text = f"sequence {self._places.seq(packet.offset)} ({len(packet.body)} bytes with what carries it)"
         return Trouble(f"{text} exceeds what the target's NATS takes ({limit}): raise its max_payload", True)
 
     async def _publish(self, packet: Packet) -> None:
@@ -157,7 +158,8 @@ class PacketSender:
         result = result_of(packet.offset, message)
         if result.outcome != OK:
             sure = result.outcome == FAIL and result.code in NEVER
-            return Trouble(f"the target has not stored offset {packet.offset}: {result.error}", sure)
+            seq = self._places.seq(packet.offset)
+            return Trouble(f"sequence {seq} is not stored here: {result.error}", sure)
         return self._elsewhere(packet, result.offset)
 
     def _of_alone(self, packet: Packet, message: Msg) -> Trouble | None:
@@ -165,16 +167,18 @@ class PacketSender:
         if ack is None:
             return Trouble(f"an answer that is not liftlog's: {message.data[:100]!r}")
         if ack.error == INCORRECT_OFFSET:
-            return Trouble(f"offset {packet.offset} is not the target's next one: somebody else writes there")
+            text = f"sequence {self._places.seq(packet.offset)} is not the next one here"
+            return Trouble(f"{text}: what came before it is not stored, or somebody else writes there")
         if ack.error != STORED:
             text = "it is too large for the stream" if ack.error == TOO_LARGE else "it takes no messages now"
-            text = f"the target has not stored offset {packet.offset} ({packet.subject}): {text}"
+            seq = self._places.seq(packet.offset)
+            text = f"sequence {seq} ({packet.subject}) is not stored here: {text}"
             return Trouble(text, ack.error == TOO_LARGE)
         return self._elsewhere(packet, ack.offset)
 
-    @staticmethod
-    def _elsewhere(packet: Packet, offset: int) -> Trouble | None:
+    def _elsewhere(self, packet: Packet, offset: int) -> Trouble | None:
         """A repetition is answered with the offset of the first message that has its id."""
         if offset == packet.offset:
             return None
-        return Trouble(f"the message for offset {packet.offset} has the id of that at {offset}; in a moment")
+        first, other = self._places.seq(offset), self._places.seq(packet.offset)
+        return Trouble(f"sequence {other} has the id of {first}, which was stored a moment ago")

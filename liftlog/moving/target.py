@@ -12,6 +12,7 @@ from liftlog.jetstream.configs import stream_changes
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.streams import refuse_overlap
 from liftlog.messages import ERR_NOT_FOUND, StreamInfo
+from liftlog.messages.intake import name_problem
 from liftlog.moving.plan import NOTE_MOVED, NOTE_MOVING, MovePlan, Provenance, provenance_of
 from liftlog.types import LiftlogError, Record, StreamConfig
 
@@ -36,6 +37,9 @@ class MoveTarget:
         """Whose copy is there, half made; None: there is no such stream. Raises LiftlogError for any other
         stream of this name.
         """
+        problem = name_problem(self.name)
+        if problem:
+            raise LiftlogError(f"{problem}: choose another one for it here with --as NAME")
         try:
             info = await self.client.stream(self.name)
         except RequestFailed as error:
@@ -84,7 +88,13 @@ class MoveTarget:
 
     async def end(self) -> int:
         """The offset that comes next."""
-        return await self.client.reader(self.stream, 0).offset(NEW)
+        try:
+            return await self.client.reader(self.stream, 0).offset(NEW)
+        except RequestFailed as error:
+            if error.code != ERR_NOT_FOUND:
+                raise
+            text = f"'{self.name}' was removed while it was being made"
+            raise LiftlogError(f"{text}: start it again to begin anew") from None
 
     async def records(self, offset: int, until: int) -> AsyncGenerator[Record, None]:
         """What is there of these offsets, in order."""

@@ -65,7 +65,7 @@ class Two:
         assert f"stream '{stream}' is ready" in out
         return error
 
-    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[None]]) -> None:
+    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[object]]) -> None:
         """With JetStream of both."""
 
         async def both() -> None:
@@ -355,6 +355,8 @@ def test_an_origin_that_cannot_be_is_one_line_that_says_why(two: Two, tmp_path: 
     finally:
         plain.stop()
     assert "is no copy of another one" in _with_stream_here(two)
+    said = two.refused("X", "--as", "no.name")
+    assert "letters, digits, '_' or '-': choose another one for it here with --as NAME" in said
 
 
 def _with_stream_here(two: Two) -> str:
@@ -395,14 +397,21 @@ def test_a_user_who_may_not_ask_is_told_what_to_allow(two: Two, tmp_path: Path) 
 
 def test_a_header_that_is_not_done_here_names_the_message_and_the_remedy(two: Two) -> None:
     async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
-        await origin.add_stream(name="TTL", subjects=["ttl"], allow_msg_ttl=True)
-        await origin.publish("ttl", b"1")
-        await origin.publish("ttl", b"2", headers={"Nats-TTL": "1h"})
+        await origin.add_stream(name="HEADERS", subjects=["headers"], allow_msg_ttl=True)
+        await origin.publish("headers", b"1", headers={"Nats-TTL": "1h"})
+        await origin.publish("headers", b"2", headers={"Liftlog-What": "1"})
 
     two.run(fill)
-    said = two.refused("TTL")
-    assert "sequence 2 (ttl) cannot be moved" in said and "--drop-header" in said
-    two.moved("TTL", "--drop-header", "Nats-TTL")
+    said = two.refused("HEADERS")
+    assert "sequence 2 (headers) cannot be moved" in said and "--drop-header" in said
+    two.moved("HEADERS", "--drop-header", "Liftlog-What")
+
+    async def check(origin: JetStreamContext, here: JetStreamContext) -> None:
+        await alike(origin, here, "HEADERS", 1)
+        assert (await here.get_msg("HEADERS", 2)).headers is None
+        assert (await here.stream_info("HEADERS")).config.allow_msg_ttl
+
+    two.run(check)
 
 
 def test_what_somebody_else_publishes_to_the_copy_is_found(two: Two) -> None:
@@ -650,3 +659,78 @@ def test_fillers_of_a_killed_attempt_are_deleted_too(two: Two) -> None:
         process.kill()
     two.moved("FILLED")
     two.run(lambda origin, here: alike(origin, here, "FILLED", 1999, 2000, 3000))
+
+
+def test_large_messages_travel_alone_and_too_large_ones_are_named(two: Two) -> None:
+    async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
+        await origin.add_stream(name="LARGE", subjects=["large.*"])
+        for size in (10, 1_048_000, 300_000, 10):
+            await origin.publish(f"large.{size}", os.urandom(size), headers={"A": "b"})
+
+    async def more(origin: JetStreamContext, _: JetStreamContext) -> None:
+        await origin.publish("large.too", os.urandom(1_048_570))
+
+    two.run(fill)
+    with importing(two, "LARGE", "--follow") as process:
+        # An answer with the second one is longer than NATS carries: here it is compared.
+        assert told(process, "compared")["equal"] == 4
+        told(process, "caught-up")
+        two.run(more)
+        assert process.wait(30) == 2
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert "sequence 5" in said and "raise its max_payload" in said, said
+    two.run(lambda origin, _: origin.delete_msg("LARGE", 5))
+    two.moved("LARGE")
+    two.run(lambda origin, here: alike(origin, here, "LARGE", 1, 3, 4, 5))
+
+
+def test_an_origin_in_a_domain(two: Two, tmp_path: Path) -> None:
+    server = configured_server(
+        tmp_path / "nats", f'jetstream {{ store_dir: "{tmp_path / "store"}", domain: hub }}\n'
+    )
+    server.start()
+    try:
+        hub = Two(server.url, two.cluster)
+        hub.run(lambda origin, _: filled(origin, "HUB", 300))
+        hub.moved("HUB", "--domain", "hub")
+        hub.run(lambda origin, here: alike(origin, here, "HUB", 40, 298, 300))
+    finally:
+        server.stop()
+
+
+def test_another_cluster_of_liftlog_is_an_origin_too(two: Two, tmp_path: Path) -> None:
+    with LocalCluster(tmp_path / "other", 1, jetstream=True) as other:
+        asyncio.run(ready(other))
+        both = Two(other.nats_url, two.cluster)
+        both.run(lambda origin, _: filled(origin, "HERE", 600))
+        both.moved("HERE")
+        both.run(lambda origin, here: alike(origin, here, "HERE", 1, 40, 508, 598, 600))
+
+
+def test_the_target_loses_its_nats_and_then_its_stream(tmp_path: Path) -> None:
+    with jetstream(tmp_path) as server, LocalCluster(tmp_path / "cluster", 1, jetstream=True) as cluster:
+        asyncio.run(ready(cluster))
+        two = Two(server.url, cluster)
+        two.run(lambda origin, _: filled(origin, "CUT", 500))
+        with importing(two, "CUT", "--follow") as process:
+            told(process, "caught-up")
+            assert cluster.nats is not None
+            cluster.nats.kill()
+
+            async def more() -> None:
+                async with await nats.connect(server.url) as connection:
+                    await publish(connection.jetstream(), "CUT", 500, 700)
+
+            asyncio.run(more())
+            told(process, "trouble")
+            cluster.nats.start()
+            while told(process, "progress")["sequence"] < 700:
+                pass
+            assert liftlog("stream", "rm", "CUT", "--nats", cluster.nats_url)[0] == 0
+            two.run(lambda origin, _: publish(origin, "CUT", 700, 800))
+            assert process.wait(30) == 2
+            assert process.stderr is not None
+            assert "'CUT' was removed while it was being made" in (said := process.stderr.read()), said
+        two.moved("CUT")
+        two.run(lambda origin, here: alike(origin, here, "CUT", 40, 498, 501, 800))

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from liftlog.client import Client
 from liftlog.jetstream.configs import from_stream_config
 from liftlog.messages import DELIVER_FROM, DELIVER_LASTS
-from liftlog.moving.copying import too_many
-from liftlog.moving.origin import OriginConsumer, OriginPair, OriginState, OriginStream
+from liftlog.moving.comparing import CopyComparison
+from liftlog.moving.copying import MoveBounds, too_many
+from liftlog.moving.move import Differs, Move
+from liftlog.moving.origin import (
+    JetStreamOrigin,
+    OriginConsumer,
+    OriginPair,
+    OriginPlace,
+    OriginState,
+    OriginStream,
+)
 from liftlog.moving.outgoing import copied_block, outgoing, packets
 from liftlog.moving.plan import (
     NOTE_MOVED,
@@ -91,6 +103,7 @@ def test_another_value_makes_it_possible() -> None:
     wishes = MoveWishes(fields={"storage": "file", "num_replicas": 1, "placement": None})
     plan = planned(wishes, storage="memory", num_replicas=5, placement={"cluster": "c"})
     assert plan.ready.replication_factor == 1
+    assert planned(MoveWishes(fields={"of_tomorrow": None}), of_tomorrow=1).name == "ORDERS"
 
 
 def test_a_first_sequence_needs_no_configuration() -> None:
@@ -158,10 +171,16 @@ def test_who_has_an_id_travels_alone() -> None:
     assert not outgoing(message(3), plan, NO_WISHES).alone
 
 
+def test_what_is_large_travels_alone_where_its_envelope_fits() -> None:
+    large = message(1, body=b"x" * 300_000)
+    assert outgoing(large, planned(), NO_WISHES).alone
+    assert not outgoing(large, planned(max_msg_size=300_100), NO_WISHES).alone
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("Nats-TTL: 1s", "per-message TTL is not supported"),
+        ("Nats-TTL: 1s", "have no time to live of their own"),
         ("Nats-Stream-Source: A", "only a stream that copies"),
         ("Liftlog-What: 1", "is none of"),
         ("Nats-Msg-Id: " + "x" * 5000, "it may have"),
@@ -173,6 +192,12 @@ def test_a_message_that_cannot_be_copied_as_it_is_names_itself_and_the_remedy(li
     assert "sequence 17 (orders.a)" in str(raised.value) and "--drop-header" in str(raised.value)
     name = line.partition(":")[0].encode()
     assert outgoing(message(17, line), planned(), MoveWishes(left_out=frozenset([name]))).block == b""
+
+
+def test_times_to_live_go_along_where_the_stream_has_them() -> None:
+    assert outgoing(message(1, "Nats-TTL: 1h"), planned(allow_msg_ttl=True), NO_WISHES).alone
+    with pytest.raises(LiftlogError, match="never"):
+        outgoing(message(1, "Nats-TTL: never"), planned(allow_msg_ttl=True, max_age=10**12), NO_WISHES)
 
 
 def test_nobody_else_may_have_the_subject_of_fillers() -> None:
@@ -253,3 +278,65 @@ def test_ephemeral_consumers_and_those_that_nobody_wants_are_left_out() -> None:
 def test_a_consumer_that_cannot_be_made_names_itself_and_the_remedy() -> None:
     with pytest.raises(LiftlogError, match=r"replay_policy original is not supported.*--skip-consumer work"):
         plan_consumers([consumer(0, 0, replay_policy="original")], planned(), NO_WISHES)
+
+
+# -- cutting over ------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """A copy and its origin as `Move.cut_over` asks for them: each look finds the next state."""
+
+    def __init__(self, *states: tuple[int, int], here: int) -> None:
+        self._states = list(states)
+        self._here = here
+        self.plan = planned()
+        self.sequence = 0
+        self.compared: list[range] = []
+        self.stored_to = 0
+
+    async def insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        return await work()
+
+    async def look(self) -> OriginStream:
+        messages, last = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return OriginStream({}, CREATED, OriginState(messages, 1, last))
+
+    async def copy(self, last: int) -> None:
+        self.sequence = self.stored_to = last
+
+    async def compare(self, offsets: range) -> CopyComparison:
+        self.compared.append(offsets)
+        return CopyComparison(len(offsets))
+
+    async def was_compared(self, end: int) -> None:
+        pass
+
+    async def messages(self) -> int:
+        return self._here
+
+    async def delete(self, offsets: tuple[int, ...]) -> None:
+        assert offsets == ()
+
+
+def cut_over(copying: Any) -> int:
+    place = OriginPlace("nats://origin", "ORDERS")
+    move = Move(JetStreamOrigin(place), cast(Client, None), NO_WISHES, MoveBounds(), lambda *_, **__: None)
+    move._target = copying
+    return asyncio.run(move._until_alike(copying))
+
+
+def test_it_is_opened_when_the_origin_stood_still_while_both_were_compared() -> None:
+    copying = Counted((10, 10), (12, 12), (12, 12), here=12)
+    assert cut_over(copying) == 12
+    assert [len(one) for one in copying.compared] == [10, 12]
+
+
+def test_it_is_not_opened_while_the_origin_gets_messages() -> None:
+    copying = Counted(*((number, number) for number in range(10, 30)), here=100)
+    with pytest.raises(LiftlogError, match=r"has got \d messages meanwhile: stop what publishes to it"):
+        cut_over(copying)
+
+
+def test_fewer_messages_than_the_origin_has_are_a_difference() -> None:
+    with pytest.raises(Differs, match="has 9 messages, the origin 10"):
+        cut_over(Counted((10, 10), here=9))
