@@ -31,6 +31,7 @@ from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply
 from liftlog.types import LiftlogError
 
 READ_BYTES = 512 * 1024
+"""At once, and half of what is held before the socket is left alone: an answer may be a mebibyte."""
 
 _LENGTH = struct.Struct(">I")
 
@@ -58,7 +59,9 @@ class NodeConnection:
         who = f"node {node} at {address}" if node else f"the node at {address}"
         try:
             async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                reader, writer = await asyncio.open_connection(
+                    host.strip("[]"), int(port), limit=READ_BYTES
+                )
                 try:
                     session = await _introduce(reader, writer, access.caller(node))
                 except BaseException:

@@ -195,6 +195,7 @@ class StreamCopying:
 
     async def _begin(self) -> int:
         """Where to go on. What is there and was not written by us is compared."""
+        await self._target.refresh()
         places, end = self.plan.provenance, await self._target.end()
         known = self.stored_to if self._began else max(0, end - LOOK_BACK)
         found = await self.look()

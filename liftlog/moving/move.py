@@ -166,6 +166,7 @@ class Move:
         plan = copying.plan
         found = await copying.insist(self._origin.consumers)
         consumers = plan_consumers(found, plan, self._wishes)
+        await copying.insist(self._target.refresh)
         for one in consumers.made:
             await copying.insist(functools.partial(make_consumer, self._client, self._target.stream, one))
         self._refuse_if_more(await copying.insist(copying.look), last)

@@ -24,6 +24,7 @@ from liftlog.messages import (
 )
 from liftlog.moving.origin import OriginConsumer
 from liftlog.moving.plan import MovePlan, MoveWishes, time_ms
+from liftlog.moving.reading import READER_PREFIX
 from liftlog.types import LiftlogError
 
 
@@ -51,6 +52,8 @@ def plan_consumers(found: list[OriginConsumer], plan: MovePlan, wishes: MoveWish
     made: list[MovedConsumer] = []
     left: list[str] = []
     for one in found:
+        if one.name.startswith(READER_PREFIX):
+            continue
         if one.name in wishes.skipped_consumers or not one.config.get("durable_name"):
             left.append(one.name)
             continue

@@ -22,6 +22,8 @@ import nats.errors
 from liftlog.jetstream.ackwords import AckSubject, parse_ack_subject
 from liftlog.moving.origin import ASK_S, CONSUMER_NOT_FOUND, JetStreamOrigin, OriginAway, OriginSays
 
+READER_PREFIX = "liftlog-import-"
+"""How the consumers are called that read."""
 BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
 """So much is asked for at once, and as much more as one message may have."""
@@ -115,7 +117,7 @@ class OriginReading:
 
     async def _begin(self) -> None:
         """Have a consumer that begins with what is next."""
-        name = f"liftlog-import-{secrets.token_hex(6)}"
+        name = f"{READER_PREFIX}{secrets.token_hex(6)}"
         config = {
             "name": name,
             "deliver_policy": "by_start_sequence",

@@ -70,11 +70,34 @@ class MoveTarget:
             await self.alter(plan.staged)
 
     async def finish(self, plan: MovePlan) -> None:
-        """Have it as it is to be."""
-        await self.alter(plan.ready)
+        """Have it as it is to be. An attempt without an answer may have done it."""
+        info = await self.client.stream(self.name)
+        if provenance_of(info.config, NOTE_MOVED) == plan.provenance:
+            self.info = info
+        else:
+            await self.alter(plan.ready)
+
+    async def refresh(self) -> None:
+        """See it as it is now. Raises LiftlogError if it is not the half made copy any more."""
+        try:
+            found = await self.client.stream(self.name)
+        except RequestFailed as error:
+            if error.code != ERR_NOT_FOUND:
+                raise
+            raise self._removed() from None
+        if found.id != self.stream.id:
+            raise self._removed()
+        if provenance_of(found.config, NOTE_MOVING) is None:
+            raise LiftlogError(f"'{self.name}' is ready: another command has opened it meanwhile")
+        self.info = found
+
+    def _removed(self) -> LiftlogError:
+        text = f"'{self.name}' was removed while it was being made"
+        return LiftlogError(f"{text}: start it again to begin anew")
 
     async def alter(self, wanted: StreamConfig) -> None:
-        """Have it with this configuration."""
+        """Have the half made copy with this configuration."""
+        await self.refresh()
         try:
             changes = stream_changes(self.stream.config, wanted)
         except JsError as error:
@@ -93,8 +116,7 @@ class MoveTarget:
         except RequestFailed as error:
             if error.code != ERR_NOT_FOUND:
                 raise
-            text = f"'{self.name}' was removed while it was being made"
-            raise LiftlogError(f"{text}: start it again to begin anew") from None
+            raise self._removed() from None
 
     async def records(self, offset: int, until: int) -> AsyncGenerator[Record, None]:
         """What is there of these offsets, in order."""

@@ -457,6 +457,23 @@ def test_a_stream_that_was_made_anew_is_not_the_one_that_was_copied(two: Two) ->
     assert "was deleted and made anew since this copy was begun" in two.refused("ANEW")
 
 
+def test_a_mirror_ends_when_another_command_opens_the_copy(two: Two) -> None:
+    two.run(lambda origin, _: filled(origin, "OPENED", 300))
+    with importing(two, "OPENED", "--follow") as process:
+        told(process, "caught-up")
+        two.moved("OPENED")
+        two.run(lambda origin, _: origin.publish("OPENED.x", b"late"))
+        assert process.wait(30) == 2
+        assert process.stderr is not None
+        assert "'OPENED' is ready: another command has opened it meanwhile" in process.stderr.read()
+
+    async def check(_: JetStreamContext, here: JetStreamContext) -> None:
+        assert (await here.stream_info("OPENED")).config.subjects == ["OPENED.>"]
+        assert (await here.publish("OPENED.x", b"of its own")).seq == 301
+
+    two.run(check)
+
+
 def test_what_limits_take_and_alterations_change_while_it_is_copied(two: Two) -> None:
     async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
         await origin.add_stream(name="MOVES", subjects=["moves.a"], max_msgs=300)
