@@ -474,6 +474,7 @@ def test_a_mirror_ends_when_another_command_opens_the_copy(two: Two) -> None:
     two.run(check)
 
 
+@pytest.mark.nightly
 def test_what_limits_take_and_alterations_change_while_it_is_copied(two: Two) -> None:
     async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
         await origin.add_stream(name="MOVES", subjects=["moves.a"], max_msgs=300)
@@ -505,6 +506,7 @@ def test_what_limits_take_and_alterations_change_while_it_is_copied(two: Two) ->
     two.run(check)
 
 
+@pytest.mark.nightly
 def test_one_account_for_both_is_refused_while_the_origin_listens(tmp_path: Path) -> None:
     async def fill(cluster: LocalCluster) -> None:
         async with await Client.connect(cluster.nats_url) as client:
@@ -567,6 +569,7 @@ def test_the_leader_is_killed_while_it_is_copied(tmp_path: Path) -> None:
         with_cluster(tmp_path, 3, story, with_door)
 
 
+@pytest.mark.nightly
 def test_without_a_quorum_it_gives_up_and_goes_on_later(tmp_path: Path) -> None:
     with jetstream(tmp_path) as server:
 
@@ -596,6 +599,7 @@ def test_without_a_quorum_it_gives_up_and_goes_on_later(tmp_path: Path) -> None:
         with_cluster(tmp_path, 3, story, with_door)
 
 
+@pytest.mark.nightly
 def test_a_mirror_outlives_a_restart_of_its_origin(two: Two, tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "origin", extra=("-js", "-sd", str(tmp_path / "store")), name="origin")
     server.start()
@@ -716,6 +720,7 @@ def test_an_origin_in_a_domain(two: Two, tmp_path: Path) -> None:
         server.stop()
 
 
+@pytest.mark.nightly
 def test_another_cluster_of_liftlog_is_an_origin_too(two: Two, tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "other", 1, jetstream=True) as other:
         asyncio.run(ready(other))
@@ -725,6 +730,7 @@ def test_another_cluster_of_liftlog_is_an_origin_too(two: Two, tmp_path: Path) -
         both.run(lambda origin, here: alike(origin, here, "HERE", 1, 40, 508, 598, 600))
 
 
+@pytest.mark.nightly
 def test_the_target_loses_its_nats_and_then_its_stream(tmp_path: Path) -> None:
     with jetstream(tmp_path) as server, LocalCluster(tmp_path / "cluster", 1, jetstream=True) as cluster:
         asyncio.run(ready(cluster))
