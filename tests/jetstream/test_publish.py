@@ -305,7 +305,7 @@ async def test_a_time_that_is_none_is_refused(user: User) -> None:
 
 
 @proves(P, TTL, "never, with max_age")
-@differs("error 10165: whole segments go by age")
+@differs("error 10165: all goes by age")
 async def test_what_goes_by_age_stays_for_ever_or_is_refused(user: User) -> None:
     await user.stream(allow_msg_ttl=True, max_age=3600)
     if user.liftlog:
