@@ -202,7 +202,7 @@ def test_R23_a_new_leader_begins_where_an_entry_says_that_the_one_before_has_com
     put(world, partition, "b")
     acting = roll_ups(world, partition)
     assert world.run_until(lambda: acting.passage.at == 5)
-    assert acting._said == 4 and entries(world, partition) == 2
+    assert acting._said.through == 4 and entries(world, partition) == 2
 
 
 @pytest.mark.parametrize("mutant", [False, True])

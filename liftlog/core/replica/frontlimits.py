@@ -50,15 +50,18 @@ class FrontLimits:
         purges: SubjectPurges,
         limits: SubjectLimits,
         roll_ups: RollUps,
+        moved: Callable[[], None],
     ) -> None:
-        """`purges`: who else writes what goes. `limits`, `roll_ups`: who is to have looked first."""
+        """`purges`: who else writes what goes. `limits`, `roll_ups`: who is to have looked first.
+        `moved`: whom to tell that entries were written.
+        """
         self._ctx = data.ctx
         self._data = data
         self._removed = removed
         self._purges = purges
         self.limits = limits
         self.roll_ups = roll_ups
-        self._moved: Callable[[], None] | None = None
+        self._moved = moved
         self._front = 0
         self._front_of: tuple[int, int, int] | None = None
         """The first message that is there, of what was heeded and where the data lay when it was found."""
@@ -70,10 +73,6 @@ class FrontLimits:
         """Until this tick nothing is read."""
         self.request = 0
         """The read of the data that is under way; 0 = none."""
-
-    def tell(self, moved: Callable[[], None]) -> None:
-        """Whom to tell that entries were written."""
-        self._moved = moved
 
     def tick(self) -> None:
         """Write what goes, if anything does."""
@@ -187,6 +186,5 @@ class FrontLimits:
         writes = self._purges.write(tuple(islice(there, RUNS_MAX)), data.history)
         if writes:
             self._ctx.mark(mark)
-            if self._moved is not None:
-                self._moved()
+            self._moved()
         return writes

@@ -23,13 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from liftlog.core.replica.entries import RUNS_MAX, Outlived, encode_come_to
-from liftlog.core.replica.passage import Passage
+from liftlog.core.replica.entries import RUNS_MAX, Outlived
+from liftlog.core.replica.passage import UNKNOWN, Passage, SaidThrough
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.format import encode_values
 from liftlog.messages import LogRead
 from liftlog.offsets import OffsetSet
 from liftlog.options.lifetime import TTL_LINE, stored_lifetime
@@ -47,34 +46,40 @@ JUMP_MS, STANDS_MS = 1000, 10_000
 """A wall clock that comes so much further than the monotonic one between two ticks has jumped; it is believed
 when it has stood for so long.
 """
-UNKNOWN = -1
 
 
 class Lifetimes:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_leading", "_log", "_look_at", "_moved"),
+        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_log", "_look_at", "_moved"),
         *("_named", "_paused", "_purges", "_removed", "_said", "_written", "passage"),
     )
 
     def __init__(
-        self, log: LogState, leading: LeaderState, data: LogState, removed: Removed, purges: SubjectPurges
+        self,
+        log: LogState,
+        leading: LeaderState,
+        data: LogState,
+        removed: Removed,
+        purges: SubjectPurges,
+        moved: Callable[[], None],
     ) -> None:
-        """`log`: the journal. `purges`: who else writes what goes."""
+        """`log`: the journal. `purges`: who else writes what goes. `moved`: whom to tell that entries were
+        written.
+        """
         self._log = log
-        self._leading = leading
         self._ctx = log.ctx
         self._data = data
         self._removed = removed
         self._purges = purges
-        self._moved: Callable[[], None] | None = None
+        self._moved = moved
         self.passage = Passage(data, TTL_LINE, self._find, lambda: True)
         self._held: list[tuple[int, int]] = []
         """A heap of (when it is over by the wall clock, offset)."""
         self._again: tuple[int, int] | None = None
         """(Offset, time): from there on messages were let go, the first of which is due then."""
-        self._said = UNKNOWN
+        self._said = SaidThrough(log, leading, data, Outlived, moved)
         """Below it none is said to be left."""
         self._named = 0
         """How many were written since."""
@@ -88,10 +93,6 @@ class Lifetimes:
         """How far the two clocks are apart."""
         self._doubted = 0.0
         """Until the monotonic clock shows this the wall clock is not believed."""
-
-    def tell(self, moved: Callable[[], None]) -> None:
-        """Whom to tell that entries were written."""
-        self._moved = moved
 
     def tick(self) -> None:
         """Time has passed."""
@@ -112,10 +113,10 @@ class Lifetimes:
             return
         if self._purges.refusal(self._data) is not None:
             return
-        if self._said == UNKNOWN:
+        if self._said.through == UNKNOWN:
             if not self._removed.heeds_all:
                 return
-            self._said = self._begin()
+            self._said.begin(self._begin())
         self._look()
         self._write()
         if self._ctx.mutants.ttl_said_first:
@@ -133,7 +134,7 @@ class Lifetimes:
             return passage.begin(self._data.hw)
         if said is None:
             return passage.begin(0)
-        ours = passage.has_come_to(said.epoch, said.through)
+        ours = passage.is_of_ours(said)
         return passage.begin(said.through if self._ctx.decides(("R24.other-records", ours)) else 0)
 
     # -- finding ---------------------------------------------------------------------------------------
@@ -217,20 +218,10 @@ class Lifetimes:
         if self._purges.write(runs, data.history):
             ctx.mark("R24.over")
             self._written = self._log.leo
-            self._tell()
+            self._moved()
 
     def _say(self, through: int, least: int) -> None:
         """Write below where none is left, if that is so much further than what was said."""
-        log = self._log
-        if through - self._said < least or through <= self._data.log_start:
-            return
-        self._ctx.mark("R24.said")
-        self._said, self._named = through, 0
-        said = Outlived(self._data.history.epoch_before(through), through)
-        entry = encode_come_to(said)
-        log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, [entry])])
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._moved is not None:
-            self._moved()
+        if self._said.say(through, least):
+            self._ctx.mark("R24.said")
+            self._named = 0

@@ -3,17 +3,19 @@
 From memory, as far as the messages are there, and else storage reads them. Records are decoded only of
 batches in which the header's name is found: all others cost the search for one word.
 
-Entries of the journal say how far a leader has come (`RolledUp`, `Outlived`), and of which epoch the last
-record is that they are about. The next leader begins there, if it has that record.
+Entries of the journal say how far a leader has come (`RolledUp`, `Outlived`; `SaidThrough` writes them), and
+of which epoch the last record is that they are about. The next leader begins there, if it has that record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.replica.entries import Outlived, RolledUp, encode_come_to
+from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.tail import cut_batches
-from liftlog.format import CorruptBatch, decode_records, plain_payload, read_header
+from liftlog.format import CorruptBatch, decode_records, encode_values, plain_payload, read_header
 from liftlog.messages import LogRead, ReadLog
 from liftlog.types import Batch, LiftlogError, Record
 
@@ -48,12 +50,12 @@ class Passage:
         self.at = max(at, self._data.log_start)
         return self.at
 
-    def has_come_to(self, epoch: int, through: int) -> bool:
-        """Whether an entry with these numbers is about the records that are here."""
-        data = self._data
+    def is_of_ours(self, said: RolledUp | Outlived) -> bool:
+        """Whether this is about the records that are here."""
+        data, through = self._data, said.through
         if through <= data.log_start:
             return True  # There are none below.
-        return through <= data.hw and data.history.epoch_before(through) == epoch
+        return through <= data.hw and data.history.epoch_before(through) == said.epoch
 
     def go_on(self, until: int) -> bool:
         """Go through what lies below `until`, or have storage read it. False: it cannot be unpacked."""
@@ -101,3 +103,44 @@ class Passage:
         header = read_header(batch.data)
         payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
         return decode_records(batch) if self._word in payload else []
+
+
+UNKNOWN = -1
+"""Where a leader has to begin is not known yet."""
+
+
+class SaidThrough:
+    """Up to where a leader's journal says that it has come; `through`: UNKNOWN before it has begun."""
+
+    __slots__ = ("_data", "_kind", "_leading", "_log", "_moved", "through")
+
+    def __init__(
+        self,
+        log: LogState,
+        leading: LeaderState,
+        data: LogState,
+        kind: type[RolledUp | Outlived],
+        moved: Callable[[], None],
+    ) -> None:
+        """`log`: the journal. `kind`: of its entries. `moved`: whom to tell that one was written."""
+        self._log = log
+        self._leading = leading
+        self._data = data
+        self._kind = kind
+        self._moved = moved
+        self.through = UNKNOWN
+
+    def begin(self, through: int) -> None:
+        """So far the leader before this one has come."""
+        self.through = through
+
+    def say(self, through: int, least: int) -> bool:
+        """Write it, if that is so much further than what was said. Whether it is."""
+        log, data = self._log, self._data
+        if through - self.through < least or through <= data.log_start:
+            return False
+        self.through = through
+        entry = encode_come_to(self._kind(data.history.epoch_before(through), through))
+        log.append([encode_values(log.id, log.leo, self._leading.epoch, log.ctx.wall_ms, [entry])])
+        self._moved()
+        return True

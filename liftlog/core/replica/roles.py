@@ -169,12 +169,10 @@ def leader_roles(
     consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
-    roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges)
-    roll_ups.tell(serving.leo_moved)
-    front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups)
-    front.tell(serving.leo_moved)
-    lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges)
-    lifetimes.tell(serving.leo_moved)
+    moved = serving.leo_moved
+    roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges, moved)
+    front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups, moved)
+    lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges, moved)
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges)._replace(

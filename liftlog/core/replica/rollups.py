@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from liftlog.core.replica.asking import index_reaches, question_number
-from liftlog.core.replica.entries import RUNS_MAX, RolledUp, encode_come_to
-from liftlog.core.replica.passage import Passage
+from liftlog.core.replica.entries import RUNS_MAX, RolledUp
+from liftlog.core.replica.passage import UNKNOWN, Passage, SaidThrough
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.format import encode_values
 from liftlog.messages import MATCHING_RUNS, AskSubjects, LogRead, SubjectsFolded, SubjectsTold
 from liftlog.options.headers import ALL_BEFORE, ROLLUP, rolled_up_by
 from liftlog.types import NO_OFFSET, Record
@@ -38,7 +37,6 @@ SAID_EVERY = 10_000
 """So many messages are gone through, without a roll-up, before that is said."""
 PAUSE_MS = 10_000
 """For so long nothing is looked at where the log cannot be read, or the index cannot be made."""
-UNKNOWN = -1
 EVERY_SUBJECT = ">"
 
 
@@ -46,24 +44,29 @@ class RollUps:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_ctx", "_data", "_found", "_leading", "_log", "_moved", "_paused", "_place"),
+        *("_ctx", "_data", "_found", "_log", "_paused", "_place"),
         *("_purges", "_removed", "_said", "asked", "passage"),
     )
 
     def __init__(
-        self, log: LogState, leading: LeaderState, data: LogState, removed: Removed, purges: SubjectPurges
+        self,
+        log: LogState,
+        leading: LeaderState,
+        data: LogState,
+        removed: Removed,
+        purges: SubjectPurges,
+        moved: Callable[[], None],
     ) -> None:
-        """`log`: the journal. `purges`: who else writes what goes."""
+        """`log`: the journal. `purges`: who else writes what goes. `moved`: whom to tell that entries were
+        written.
+        """
         self._log = log
-        self._leading = leading
         self._ctx = log.ctx
         self._data = data
         self._removed = removed
         self._purges = purges
-        self._moved: Callable[[], None] | None = None
         self.passage = Passage(data, ROLLUP, self._find, lambda: len(self._found) < FOUND_MAX)
-        self._said = UNKNOWN
-        """Up to where the data are said to be gone through."""
+        self._said = SaidThrough(log, leading, data, RolledUp, moved)
         self._found: dict[str, int] = {}
         """What is still to be acted on, of what lies below: what matches the pattern, and lies before the
         offset, is to go.
@@ -81,11 +84,7 @@ class RollUps:
         config = self._data.config
         if config is None or not config.rolls_up:
             return self._data.hw
-        return self._said if self._found else self.passage.at
-
-    def tell(self, moved: Callable[[], None]) -> None:
-        """Whom to tell that entries were written."""
-        self._moved = moved
+        return self._said.through if self._found else self.passage.at
 
     # -- what is to be done next -----------------------------------------------------------------------
 
@@ -97,10 +96,10 @@ class RollUps:
             return
         if self._purges.counts or self._purges.refusal(self._data) is not None:
             return
-        if self._said == UNKNOWN:
+        if self._said.through == UNKNOWN:
             if not self._removed.heeds_all:
                 return
-            self._said = self._begin()
+            self._said.begin(self._begin())
         if not self._found:
             if not self.passage.go_on(self._until):
                 self._pause()
@@ -118,7 +117,7 @@ class RollUps:
             return passage.begin(self._data.hw)
         if said is None:
             return passage.begin(0)
-        ours = passage.has_come_to(said.epoch, said.through)
+        ours = passage.is_of_ours(said)
         return passage.begin(said.through if self._ctx.decides(("R23.other-records", ours)) else 0)
 
     @property
@@ -205,14 +204,5 @@ class RollUps:
 
     def _say(self, least: int) -> None:
         """Write up to where the data is gone through, if that is so much more than what was said."""
-        log, through = self._log, self.passage.at
-        if through - self._said < least or through <= self._data.log_start:
-            return
-        self._ctx.mark("R23.said")
-        self._said = through
-        said = RolledUp(self._data.history.epoch_before(through), through)
-        stamp_ms = self._ctx.wall_ms
-        log.append([encode_values(log.id, log.leo, self._leading.epoch, stamp_ms, [encode_come_to(said)])])
-        if self._moved is not None:
-            self._moved()
-
+        if self._said.say(self.passage.at, least):
+            self._ctx.mark("R23.said")
