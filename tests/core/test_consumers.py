@@ -29,7 +29,7 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.consumers.flight import HEAP_MIN, Flight
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import CONSUMERS_MAX, PENDING_ALL_MAX
-from liftlog.core.consumers.state import Consumer, Consumers, counted_runs
+from liftlog.core.consumers.state import Consumer, Consumers, runs_alike
 from liftlog.core.diskreads import FOLDS_MAX
 from liftlog.core.metadata import levels
 from liftlog.format import decode_records
@@ -70,7 +70,7 @@ NUMBERS = st.integers(1, 4)
 OFFSETS = st.integers(0, 30)
 RUNS = st.lists(OFFSETS, max_size=8, unique=True).map(sorted).map(runs_of)
 COUNTED = st.lists(OFFSETS, max_size=8, unique=True).map(
-    lambda offsets: counted_runs((offset, 1 + offset % 3) for offset in sorted(offsets))
+    lambda offsets: runs_alike((offset, 1 + offset % 3) for offset in sorted(offsets))
 )
 LINES = st.lists(st.builds(EpochStart, st.integers(1, 5), OFFSETS), max_size=3)
 ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from liftlog.core.consumers.entries import (
     LINE_MAX,
@@ -33,6 +34,7 @@ from liftlog.messages import ConsumerConfig, Counted, Named, offsets_of
 from liftlog.offsets import OffsetSet
 from liftlog.types import EpochStart, OffsetRange
 
+T = TypeVar("T")
 Told = tuple[
     *tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[EpochStart, ...]],
     *tuple[tuple[OffsetRange, ...], tuple[tuple[int, str], ...]],
@@ -118,7 +120,7 @@ class Consumer:
 
     def say_again(self) -> SaidAgain:
         """All of it, for who knows nothing of it."""
-        pending = counted_runs(sorted(self.pending.items()))
+        pending = runs_alike(sorted(self.pending.items()))
         line = list(self.line)
         lasts = [(start, end - start) for start, end in self.lasts.runs(self.position, self.since)]
         return SaidAgain(
@@ -131,7 +133,7 @@ class Consumer:
             lasts=lasts,
             since=self.since,
             sequence=self.sequence,
-            dead=dead_runs(sorted(self.dead.items())),
+            dead=runs_alike(sorted(self.dead.items())),
         )
 
     def parts_from(self, history: Sequence[EpochStart], leo: int, log_start: int) -> int | None:
@@ -158,16 +160,19 @@ class Consumer:
 class Consumers:
     """Of one partition. `by_number` and `by_name` hold the same ones."""
 
-    __slots__ = ("by_name", "by_number")
+    __slots__ = ("by_name", "by_number", "dying")
 
     def __init__(self) -> None:
         self.by_number: dict[int, Consumer] = {}
         self.by_name: dict[str, Consumer] = {}
+        self.dying: dict[int, Consumer] = {}
+        """Those of them of whom something is dead (K9)."""
 
     def clear(self) -> None:
         """Nothing is known."""
         self.by_number.clear()
         self.by_name.clear()
+        self.dying.clear()
 
     def take(self, offset: int, data: bytes) -> None:
         """The entry at this offset of the journal. Raises UnreadableEntry."""
@@ -195,10 +200,19 @@ class Consumers:
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
                 del self.by_number[consumer.number], self.by_name[consumer.name]
+        self._weigh(consumer)
 
     def _add(self, consumer: Consumer) -> None:
         if consumer.name not in self.by_name and consumer.number not in self.by_number:
             self.by_name[consumer.name] = self.by_number[consumer.number] = consumer
+            self._weigh(consumer)
+
+    def _weigh(self, consumer: Consumer) -> None:
+        number = consumer.number
+        if consumer.dead and number in self.by_number:
+            self.dying[number] = consumer
+        else:
+            self.dying.pop(number, None)
 
     def say_again(self, numbers: Iterable[int], ahead: Iterable[tuple[int, bytes]]) -> list[SaidAgain]:
         """Where those of these stand that are there behind entries that are not folded: (offset, entry).
@@ -241,25 +255,14 @@ def _set_of(runs: Iterable[Named]) -> OffsetSet:
     return found
 
 
-def counted_runs(counts: Iterable[tuple[int, int]]) -> list[Counted]:
-    """As `runs_of`, of (offset, count): a run has one count."""
-    runs: list[Counted] = []
-    for offset, count in counts:
-        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == count:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1, count)
+def runs_alike(pairs: Iterable[tuple[int, T]]) -> list[tuple[int, int, T]]:
+    """As `runs_of`, of (offset, value): a run has one value."""
+    runs: list[tuple[int, int, T]] = []
+    for offset, value in pairs:
+        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == value:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, value)
         else:
-            runs.append((offset, 1, count))
-    return runs
-
-
-def dead_runs(dead: Iterable[tuple[int, str]]) -> list[DeadRun]:
-    """The same, of (offset, why)."""
-    runs: list[DeadRun] = []
-    for offset, how in dead:
-        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == how:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1, how)
-        else:
-            runs.append((offset, 1, how))
+            runs.append((offset, 1, value))
     return runs
 
 

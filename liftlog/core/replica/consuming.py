@@ -27,7 +27,7 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
-from liftlog.core.consumers.state import Consumer, counted_runs, line_between
+from liftlog.core.consumers.state import Consumer, line_between, runs_alike
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.deadletters import DeadLetters
@@ -504,11 +504,11 @@ class ConsumersLead:
         self, flight: Flight, counts: list[tuple[int, int]], *, again: bool, end: int, frames: list[bytes]
     ) -> None:
         """Write what is delivered, and answer: before that is committed only if K4 lets it."""
-        number, runs = flight.consumer.number, counted_runs(counts)
+        number, runs = flight.consumer.number, runs_alike(counts)
         end = flight.ahead if again else end
         line = line_between(self._data.history.entries, flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
-        self._put(self._queue.delivered([offset for offset, _ in counts]))
+        self._put(self._queue.delivered(counts))
         first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)

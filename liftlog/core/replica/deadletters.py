@@ -112,16 +112,15 @@ class DeadLetters:
 
     def problems(self) -> dict[str, str]:
         """By the names of consumers: what the log tells."""
-        dying = [one for one in self._removed.consumers.by_number.values() if one.dead]
-        told = {one.name: self.problem_of(one) for one in dying}
+        told = {one.name: self.problem_of(one) for one in self._removed.consumers.dying.values()}
         return {name: problem for name, problem in told.items() if problem}
 
     # -- publishing -------------------------------------------------------------------------------
 
     def work(self) -> None:
         """Publish what is dead by what is committed, and was not published for a while."""
-        for consumer in list(self._removed.consumers.by_number.values()):
-            for offset in list(islice(consumer.dead, LETTERS_MAX)) if consumer.dead else ():
+        for _, consumer in sorted(self._removed.consumers.dying.items()):
+            for offset in list(islice(consumer.dead, LETTERS_MAX)):
                 if not self._ctx.mutants.inherited_letters_left or (consumer.number, offset) in self._own:
                     self._go_on(consumer, offset)
         for named in [named for named in self._letters if not self._is_dead(*named)]:

@@ -11,7 +11,7 @@ that is made later. No two consumers of a queue may be given the same message. T
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from liftlog.core.consumers.entries import ACKED, AT_LIMIT, TERMINATED
 from liftlog.core.replica.entries import encode_removed
@@ -65,9 +65,11 @@ class WorkQueue:
             encode_removed(epoch, some, done_with=True) for epoch, some in by_epoch(runs, self._data.history)
         ]
 
-    def delivered(self, offsets: Sequence[int]) -> list[bytes]:
-        """For a planted bug: the entries by which these are gone when they are delivered."""
-        return self._naming(offsets) if self.is_on and self._ctx.mutants.queue_takes_at_delivery else []
+    def delivered(self, counts: Iterable[tuple[int, int]]) -> list[bytes]:
+        """For a planted bug: the entries by which these (offset, count) are gone when they are delivered."""
+        if not self._ctx.mutants.queue_takes_at_delivery or not self.is_on:
+            return []
+        return self._naming([offset for offset, _ in counts])
 
     def late(self) -> list[bytes]:
         """For a planted bug: the entries that name what is acked by an entry that is committed."""
@@ -97,9 +99,4 @@ class WorkQueue:
         if self._ctx.mutants.queue_freed_to_floor:
             floors = [one.floor for one in self._removed.consumers.by_number.values()]
             return min(floors, default=data.log_start)
-        front = data.log_start
-        for run in self._removed.hidden(data.history).runs(front, data.hw):
-            if run.start > front:
-                break
-            front = run.end
-        return front
+        return self._removed.hidden(data.history).next_missing(data.log_start, data.hw)
