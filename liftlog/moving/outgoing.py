@@ -19,8 +19,9 @@ from liftlog.client.batches import BATCH_HEADER
 from liftlog.jetstream.answers import rfc3339
 from liftlog.moving.plan import MovePlan, MoveWishes
 from liftlog.moving.reading import OriginMessage
-from liftlog.options import lifetime
 from liftlog.options.headers import BLOCK_END, BLOCK_START, option_in, read_block
+from liftlog.options.lifetime import taken_by
+from liftlog.options.wishes import Terms
 from liftlog.parcel import RECORDS_MAX, ParcelRecord, seal_parcel
 from liftlog.types import LiftlogError
 
@@ -88,7 +89,7 @@ def outgoing(message: OriginMessage, plan: MovePlan, wishes: MoveWishes) -> Outg
     size = len(block) + len(message.body)
     large = PARCEL_BYTES < size <= plan.staged.max_payload_bytes - ENVELOPE_BYTES
     if alone:
-        refusal = read_block(block, plan.name, True, True, _lifetimes(plan)).refusal
+        refusal = read_block(block, plan.name, Terms(True, True, taken_by(plan.ready))).refusal
         if refusal is not None:
             raise LiftlogError(
                 f"sequence {message.seq} ({message.subject.decode('utf-8', 'replace')}) cannot be moved: "
@@ -98,13 +99,6 @@ def outgoing(message: OriginMessage, plan: MovePlan, wishes: MoveWishes) -> Outg
         text = f"sequence {message.seq} has the subject {plan.packet_subject!r}, which is the move's own"
         raise LiftlogError(f"{text}; delete it at the origin")
     return Outgoing(plan.provenance.offset(message.seq), message.subject, block, message.body, alone or large)
-
-
-def _lifetimes(plan: MovePlan) -> int:
-    """Which times to live the target takes once it is ready (R24)."""
-    if not plan.ready.has_ttl:
-        return lifetime.NONE
-    return lifetime.ENDS if plan.ready.retention_ms else lifetime.ANY
 
 
 def _is_formed(block: bytes) -> bool:

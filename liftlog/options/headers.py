@@ -63,7 +63,7 @@ from liftlog.messages import (
     ERR_WRONG_STREAM,
 )
 from liftlog.options import cursors, lifetime, numbered
-from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
+from liftlog.options.wishes import ALL, NO_TERMS, NO_WISHES, POLICY_NAMES, Refusal, Terms, Wishes
 from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
 KEY, TOMBSTONE, ACK = b"liftlog-key", b"liftlog-tombstone", b"liftlog-ack"
@@ -124,13 +124,8 @@ _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 
 
 @lru_cache(maxsize=256)
-def read_block(
-    headers: bytes, stream: str, remembers: bool = False, rolls_up: bool = False, ttl: int = lifetime.NONE
-) -> Wishes:
-    """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
-    of message ids and producers (L7, L2). `rolls_up`: its messages may roll up those before them (R23).
-    `ttl`: which times to live it takes (R24), as `lifetime` names that.
-    """
+def read_block(headers: bytes, stream: str, terms: Terms = NO_TERMS) -> Wishes:
+    """What a header block asks for, of a message for the stream of this name."""
     if THEIRS not in headers and OURS not in headers.lower():
         return NO_WISHES
     well_formed = headers.endswith(BLOCK_END)
@@ -150,14 +145,14 @@ def read_block(
     id, rollup = theirs.get(MESSAGE_ID), theirs.get(ROLLUP_NAME, b"").lower()
     refusal = (
         _refusal_of_theirs(theirs, stream)
-        or (_refusal_of_id(id, stream, remembers) if id else None)
+        or (_refusal_of_id(id, stream, terms.remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
-        or _refusal_of_numbers(ours, bool(id), stream, remembers)
+        or _refusal_of_numbers(ours, bool(id), stream, terms.remembers)
         or _refusal_of_cursor(ours)
         or _refusal_of_offsets(expected)
         or _refusal_of_last(theirs, ours)
-        or (_refusal_of_rollup(rollup, stream, rolls_up, well_formed) if rollup else None)
-        or (_refusal_of_ttl(theirs, stream, ttl, well_formed) if theirs.get(lifetime.TTL) else None)
+        or (_refusal_of_rollup(rollup, stream, terms.rolls_up, well_formed) if rollup else None)
+        or (_refusal_of_ttl(theirs, stream, terms.ttl, well_formed) if theirs.get(lifetime.TTL) else None)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
     key = ours.get(KEY) if well_formed else None

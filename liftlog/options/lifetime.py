@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from liftlog.types import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.types import TTL_LEAST_MS, TTL_MOST_MS, StreamConfig
 
 TTL = b"Nats-TTL"
 TTL_LINE = TTL + b":"
@@ -33,6 +33,13 @@ TEXT_BYTES_MAX = 100
 
 NONE, ENDS, ANY = 0, 1, 2
 """What a stream takes: no time to live; any but `never`, since it lets messages go by age; any."""
+
+
+def taken_by(config: StreamConfig) -> int:
+    """Which times a stream takes: what it lets go by age cannot be promised to stay."""
+    if not config.has_ttl:
+        return NONE
+    return ENDS if config.retention_ms else ANY
 
 
 @lru_cache(maxsize=256)

@@ -21,9 +21,19 @@ from liftlog.messages import (
     ERR_ENVELOPE_DAMAGED,
     ERR_WRONG_STREAM,
 )
-from liftlog.options import headers, lifetime
+from liftlog.options import headers
 from liftlog.options.envelope import ANY_OFFSET, COOKIE, Envelope, open_envelope
-from liftlog.options.wishes import ALL, LEADER, NO_WISHES, NONE, POLICY_NAMES, Refusal, Wishes
+from liftlog.options.wishes import (
+    ALL,
+    LEADER,
+    NO_TERMS,
+    NO_WISHES,
+    NONE,
+    POLICY_NAMES,
+    Refusal,
+    Terms,
+    Wishes,
+)
 from liftlog.types import Message
 
 CORRELATION_BYTES_MAX = 1024
@@ -44,20 +54,14 @@ _beginning = itemgetter(slice(len(COOKIE)))
 
 
 def read(
-    messages: Sequence[Message],
-    stream: str,
-    index: int = 0,
-    remembers: bool = False,
-    rolls_up: bool = False,
-    ttl: int = lifetime.NONE,
+    messages: Sequence[Message], stream: str, index: int = 0, terms: Terms = NO_TERMS
 ) -> list[Wishes] | None:
     """The wishes of each message, for this partition of the stream of this name; None if no message has
-    headers or an envelope, as usual. `remembers`: the stream has a window of message ids (L7). `rolls_up`:
-    its messages may roll up those before them (R23). `ttl`: which times to live it takes (R24).
+    headers or an envelope, as usual.
     """
     if are_plain(messages):
         return None
-    return [wishes_of(message, stream, index, remembers, rolls_up, ttl) for message in messages]
+    return [wishes_of(message, stream, index, terms) for message in messages]
 
 
 def are_plain(messages: Sequence[Message]) -> bool:
@@ -73,24 +77,17 @@ def _may_be_enveloped(messages: Sequence[Message]) -> bool:
     return max(values, default=b"") >= COOKIE and COOKIE in map(_beginning, map(_value_of, messages))
 
 
-def wishes_of(
-    message: Message,
-    stream: str,
-    index: int = 0,
-    remembers: bool = False,
-    rolls_up: bool = False,
-    ttl: int = lifetime.NONE,
-) -> Wishes:
+def wishes_of(message: Message, stream: str, index: int = 0, terms: Terms = NO_TERMS) -> Wishes:
     """What one message asks for."""
     if message.value.startswith(COOKIE):
         envelope = open_envelope(message.value)
         if envelope is not None:
             block = _joined(message.headers, envelope.headers)
-            known = headers.read_block(block or message.headers, stream, remembers, rolls_up, ttl)
+            known = headers.read_block(block or message.headers, stream, terms)
             return _of_envelope(message, envelope, block, known, stream, index)
     if not message.headers:
         return NO_WISHES
-    return headers.read_block(message.headers, stream, remembers, rolls_up, ttl)
+    return headers.read_block(message.headers, stream, terms)
 
 
 def counted_bytes(message: Message) -> int:

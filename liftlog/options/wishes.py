@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.messages import EnvelopeAnswer
+from liftlog.options import lifetime
 from liftlog.options.cursors import InputCursor
 from liftlog.options.envelope import Envelope
 from liftlog.options.numbered import Numbered
@@ -15,6 +16,20 @@ LEADER, ALL, NONE = 0, 1, 2
 """When a message is answered (R4), numbered as Liftbridge's envelope does. Without a word: ALL."""
 POLICY_NAMES = ("leader", "all", "none")
 """By number."""
+
+
+class Terms(NamedTuple):
+    """What a stream lets its messages ask for. `remembers`: it has a window of message ids and producers (L7,
+    L2). `rolls_up`: they may roll up those before them (R23). `ttl`: which times to live it takes (R24), as
+    `lifetime` names that.
+    """
+
+    remembers: bool = False
+    rolls_up: bool = False
+    ttl: int = lifetime.NONE
+
+
+NO_TERMS = Terms()
 
 
 class Refusal(NamedTuple):

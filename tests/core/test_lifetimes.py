@@ -28,6 +28,7 @@ from liftlog.messages import (
 from liftlog.mutants import Mutants
 from liftlog.options.headers import read_block
 from liftlog.options.lifetime import ANY, ENDS, STAYS, lifetime_ms, stored_lifetime
+from liftlog.options.wishes import Terms
 from liftlog.types import TTL_MOST_MS, Message, PartitionId, StreamConfig
 from tests.core.node_harness import WALL_START_MS, World
 from tests.core.test_ack_policies import publish
@@ -402,7 +403,7 @@ def test_R24_how_a_time_is_said(value: bytes, ms: int | None) -> None:
     assert lifetime_ms(value) == ms
     if value and value.isascii():
         headers = block(f"Nats-TTL: {value.decode()}")
-        refusal = read_block(headers, "orders", ttl=ANY).refusal
+        refusal = read_block(headers, "orders", Terms(ttl=ANY)).refusal
         assert (refusal is None) == (ms is not None)
         assert refusal is None or (refusal.code, "1h30m" in refusal.text) == (ERR_TTL_INVALID, True)
         assert stored_lifetime(headers) == (ms or STAYS)
@@ -420,15 +421,15 @@ def test_R24_seconds_are_what_a_duration_says(seconds: int) -> None:
 
 
 def test_R24_which_headers_are_taken() -> None:
-    assert read_block(block("Nats-TTL: never"), "orders", ttl=ANY).refusal is None
-    refusal = read_block(block("Nats-TTL: never"), "orders", ttl=ENDS).refusal
+    assert read_block(block("Nats-TTL: never"), "orders", Terms(ttl=ANY)).refusal is None
+    refusal = read_block(block("Nats-TTL: never"), "orders", Terms(ttl=ENDS)).refusal
     assert refusal is not None and refusal.code == ERR_TTL_INVALID and "retention_ms" in refusal.text
-    assert read_block(block("Nats-TTL: 5"), "orders", ttl=ENDS).refusal is None
+    assert read_block(block("Nats-TTL: 5"), "orders", Terms(ttl=ENDS)).refusal is None
     refusal = read_block(block("Nats-TTL: 5"), "orders").refusal
     assert refusal is not None and refusal.code == ERR_TTL_DISABLED and "--allow-ttl" in refusal.text
-    refusal = read_block(b"NATS/1.0\r\nNats-TTL: 5\r\nx", "orders", ttl=ANY).refusal
+    refusal = read_block(b"NATS/1.0\r\nNats-TTL: 5\r\nx", "orders", Terms(ttl=ANY)).refusal
     assert refusal is not None and refusal.code == ERR_HEADER
-    refusal = read_block(block("Nats-TTL: 5", "Liftlog-Batch: 1"), "orders", ttl=ANY).refusal
+    refusal = read_block(block("Nats-TTL: 5", "Liftlog-Batch: 1"), "orders", Terms(ttl=ANY)).refusal
     assert refusal is not None and "parcel" in refusal.text
     empty = block("Nats-TTL: ", "Nats-TTL: 5")
     assert read_block(empty, "orders").refusal is None and stored_lifetime(empty) == STAYS

@@ -31,6 +31,7 @@ from liftlog.mutants import Mutants
 from liftlog.options.envelope import Envelope, seal
 from liftlog.options.headers import stored_id
 from liftlog.options.reading import wishes_of
+from liftlog.options.wishes import Terms
 from liftlog.real import nats_wire
 from liftlog.types import LiftlogError, Message, OffsetRange, PartitionId, StreamConfig
 from tests.core.node_harness import World
@@ -122,7 +123,7 @@ def test_L7_a_header_names_the_id_and_it_is_found_again_in_what_is_stored(
         Message(b"orders", b"", headers, b"x"),
         Message(b"orders", b"", headers, seal(Envelope(value=b"x"))),
     ):
-        wish = wishes_of(message, "orders", remembers=True)
+        wish = wishes_of(message, "orders", terms=Terms(remembers=True))
         assert (wish.id, wish.refusal) == (id, None)
     assert stored_id(headers) == id
 
@@ -132,7 +133,7 @@ def test_L7_an_id_is_refused_where_none_are_remembered_or_if_it_is_too_long() ->
     refusal = wishes_of(message, "orders").refusal
     assert refusal is not None and refusal.code == "header-not-honoured"
     assert "liftlog stream alter orders --dedupe-window 2m" in refusal.text
-    long = wishes_of(with_id("i" * 257), "orders", remembers=True).refusal
+    long = wishes_of(with_id("i" * 257), "orders", terms=Terms(remembers=True)).refusal
     assert long is not None and "256" in long.text
 
 

@@ -11,6 +11,7 @@ from liftlog.messages import FetchReply
 from liftlog.options.cursors import InputCursor, cursor_in, with_cursor, without_cursor
 from liftlog.options.numbered import stored_number
 from liftlog.options.reading import wishes_of
+from liftlog.options.wishes import Terms
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import nats_wire
 from liftlog.types import Message, PartitionId
@@ -89,7 +90,8 @@ def refused(world: World) -> dict[bytes, str]:
 def test_L10_a_cursor_that_is_not_whole_is_refused(lines: list[str], why: str) -> None:
     own = [line for line in lines if len(line) > 1]
     named = [f"Liftlog-Producer: p\r\nLiftlog-Run: 1\r\nLiftlog-Sequence: {lines[1]}"] if "P" in lines else []
-    wish = wishes_of(Message(b"orders", b"", block(*named, *own), b"x"), "orders", remembers=True)
+    message = Message(b"orders", b"", block(*named, *own), b"x")
+    wish = wishes_of(message, "orders", terms=Terms(remembers=True))
     assert wish.cursor is None and not wish.opens
     assert wish.refusal is not None and wish.refusal.code == "header-not-honoured"
     assert why in wish.refusal.text

@@ -19,6 +19,7 @@ from liftlog.messages import (
 )
 from liftlog.options.numbered import stored_number
 from liftlog.options.reading import wishes_of
+from liftlog.options.wishes import Terms
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import nats_wire
 from liftlog.types import Message, PartitionId
@@ -86,7 +87,7 @@ def refusals(world: World) -> dict[bytes, tuple[str, int, int]]:
     ],
 )
 def test_L2_numbers_that_are_not_whole_are_refused(lines: list[str], why: str) -> None:
-    wish = wishes_of(Message(b"orders", b"", block(*lines), b"x"), "orders", remembers=True)
+    wish = wishes_of(Message(b"orders", b"", block(*lines), b"x"), "orders", terms=Terms(remembers=True))
     assert wish.numbered is None
     assert wish.refusal is not None and wish.refusal.code == "header-not-honoured"
     assert why in wish.refusal.text

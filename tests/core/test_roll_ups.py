@@ -25,6 +25,7 @@ from liftlog.messages import (
 from liftlog.mutants import Mutants
 from liftlog.options.headers import read_block, rolled_up_by
 from liftlog.options.reading import read
+from liftlog.options.wishes import Terms
 from liftlog.types import Message, PartitionId, StreamConfig
 from tests.core.node_harness import World
 from tests.core.test_ack_policies import publish
@@ -33,6 +34,7 @@ from tests.core.test_journal import delete, marks, others
 from tests.core.test_subject_limits import entries, journal, log_of, message_of_journal, shows
 
 LARGE = 10**9
+ROLLS_UP = Terms(rolls_up=True)
 
 
 def rolling(allow: bool = True, **kwargs: Any) -> tuple[World, PartitionId]:
@@ -322,7 +324,7 @@ def test_R23_a_deletion_beside_it_changes_nothing() -> None:
 def test_R23_which_headers_are_taken() -> None:
     for value in ("sub", "all", "SUB", " All "):
         headers = block(f"Nats-Rollup: {value}")
-        wishes = read_block(headers, "orders", rolls_up=True)
+        wishes = read_block(headers, "orders", ROLLS_UP)
         assert wishes.rolls_up and wishes.refusal is None
         assert rolled_up_by(headers) == value.strip().lower().encode()
     empty = block("Nats-Rollup: ", "Nats-Rollup: sub")
@@ -330,22 +332,22 @@ def test_R23_which_headers_are_taken() -> None:
     assert rolled_up_by(block("nats-rollup: sub")) == b"" == rolled_up_by(block("X: Nats-Rollup: sub"))
     refusal = read_block(block("Nats-Rollup: sub"), "orders").refusal
     assert refusal is not None and refusal.code == ERR_ROLLUP_DISABLED and "--allow-rollup" in refusal.text
-    refusal = read_block(block("Nats-Rollup: some"), "orders", rolls_up=True).refusal
+    refusal = read_block(block("Nats-Rollup: some"), "orders", ROLLS_UP).refusal
     assert refusal is not None and refusal.code == ERR_HEADER and "'sub' and 'all'" in refusal.text
-    refusal = read_block(b"NATS/1.0\r\nNats-Rollup: sub\r\nx", "orders", rolls_up=True).refusal
+    refusal = read_block(b"NATS/1.0\r\nNats-Rollup: sub\r\nx", "orders", ROLLS_UP).refusal
     assert refusal is not None and refusal.code == ERR_HEADER
-    refusal = read_block(block("Nats-Rollup: sub", "Liftlog-Batch: 1"), "orders", rolls_up=True).refusal
+    refusal = read_block(block("Nats-Rollup: sub", "Liftlog-Batch: 1"), "orders", ROLLS_UP).refusal
     assert refusal is not None and "parcel" in refusal.text
 
 
 @pytest.mark.parametrize("subject", [b"orders.*", b"orders.>", b"orders..a", b"orders.\xff"])
 def test_R23_a_subject_that_others_match_cannot_be_rolled_up(subject: bytes) -> None:
     sent = [Message(subject, b"", block(line), b"x") for line in ("Nats-Rollup: sub", "X: y")]
-    wishes = of_one_subject(sent, read(sent, "orders", rolls_up=True))
+    wishes = of_one_subject(sent, read(sent, "orders", terms=ROLLS_UP))
     assert wishes is not None and wishes[0].refusal is not None and wishes[1].refusal is None
     assert wishes[0].refusal.code == ERR_HEADER
     good = [Message(b"orders.a", b"", block("Nats-Rollup: sub"), b"x")]
-    wishes = of_one_subject(good, read(good, "orders", rolls_up=True))
+    wishes = of_one_subject(good, read(good, "orders", terms=ROLLS_UP))
     assert wishes is not None and wishes[0].refusal is None
 
 

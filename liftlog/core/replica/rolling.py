@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from liftlog.core.replica.state import LogState
 from liftlog.messages import ERR_HEADER
-from liftlog.options import lifetime
+from liftlog.options.lifetime import taken_by
 from liftlog.options.reading import read
-from liftlog.options.wishes import Refusal, Wishes
+from liftlog.options.wishes import Refusal, Terms, Wishes
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import Message, StreamConfig
+from liftlog.types import Message
 
 
 def wishes_here(
@@ -21,16 +21,10 @@ def wishes_here(
     """What each asks for, of this partition of the stream of this name; None: none asks for anything.
     `remembers`: it has a window of message ids (L7).
     """
-    config = log.config
-    rolls_up = config is not None and config.rolls_up
-    return of_one_subject(messages, read(messages, stream, log.id.index, remembers, rolls_up, _ttl(config)))
-
-
-def _ttl(config: StreamConfig | None) -> int:
-    """R24: which times to live a stream takes: what it lets go by age cannot be promised to stay."""
-    if config is None or not config.has_ttl:
-        return lifetime.NONE
-    return lifetime.ENDS if config.retention_ms else lifetime.ANY
+    config, terms = log.config, Terms(remembers)
+    if config is not None:
+        terms = Terms(remembers, config.rolls_up, taken_by(config))
+    return of_one_subject(messages, read(messages, stream, log.id.index, terms))
 
 
 def of_one_subject(messages: Sequence[Message], wishes: list[Wishes] | None) -> list[Wishes] | None:
