@@ -11,8 +11,9 @@ from liftlog.core.replica.entries import encode_removed
 from liftlog.messages import ConsumerConfig
 from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
 from liftlog_sim.truth.consumers import ConsumerTruth
+from liftlog_sim.truth.fronts import front_of
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
-from liftlog_sim.truth.queues import front_of
+from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.removals import DeletionTruth
 
 PARTITION = PartitionId(7, 0)
@@ -29,7 +30,9 @@ class Told:
         for offset, value in enumerate((b"a", b"b", b"c")):
             self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
         self.data.history, self.data.hw = [EpochStart(1, 0)], 3
-        self.deletions = DeletionTruth(self.data, self.journal, queues={PARTITION.stream})
+        limits = MetadataTruth()
+        limits.queues.add(PARTITION.stream)
+        self.deletions = DeletionTruth(self.data, self.journal, limits)
         self.consumers = ConsumerTruth(self.data, self.deletions, lambda: 0)
 
     def wrote(self, *entries: bytes) -> int:

@@ -12,7 +12,7 @@ back to them (acks, refusals, no responders) goes through `on_reply`, may be lat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -44,6 +44,7 @@ Post = Callable[[Event], None]
 ACKS = "AckPublishes"
 LETTER = b"_INBOX.letter."
 
+Told = TypeVar("Told", AckPublishes, RefusePublishes)
 OnAcks = Callable[[AckPublishes], None]
 OnRefusals = Callable[[RefusePublishes], None]
 
@@ -58,6 +59,13 @@ class _Subscription:
         self.request = request
         self.number = 0
         self.active = True
+
+
+class _Listeners(NamedTuple):
+    """Who gets a message: each of these, and one of each queue group, by its name."""
+
+    alone: list[_Subscription]
+    queues: dict[str, list[_Subscription]]
 
 
 class SimBus:
@@ -92,7 +100,7 @@ class SimBus:
         self._numbers = 0
         self._subscriptions: dict[int, _Subscription] = {}
         self._patterns = Trie()
-        self._matches: dict[bytes, list[_Subscription]] = {}
+        self._matches: dict[bytes, _Listeners] = {}
         self._connections: list[BusConnection] = []
         """All that there ever were."""
         self._cut: dict[int, int] = {}
@@ -110,35 +118,38 @@ class SimBus:
 
     def publish(self, subject: bytes, messages: list[Message]) -> bool:
         """Messages on one subject, read from one client at this instant. False: there are no responders."""
-        matching = self._matches.get(subject)
-        if matching is None:
-            numbers = self._patterns.match(subject.decode())
-            matching = self._matches[subject] = [self._subscriptions[number] for number in numbers]
+        listeners = self._matches.get(subject)
+        if listeners is None:
+            listeners = self._matches[subject] = self._listeners(subject)
         self.published += len(messages)
         self.on_publish(subject)
-        if not matching:
+        alone, queues = listeners
+        if not alone and not queues:
             self.unheard += len(messages)
             return False
-        for subscription in matching:
-            if not subscription.request.queue:
-                subscription.connection.carry(subscription, messages)
-        if any(subscription.request.queue for subscription in matching):
-            self._among_queues(matching, messages)
+        for subscription in alone:
+            subscription.connection.carry(subscription, messages)
+        for queue, members in queues.items():
+            self._among(queue, members, messages)
         return True
 
-    def _among_queues(self, matching: list[_Subscription], messages: list[Message]) -> None:
-        """N11: of each queue group one subscription gets a message, any of them."""
+    def _listeners(self, subject: bytes) -> _Listeners:
+        alone: list[_Subscription] = []
         queues: dict[str, list[_Subscription]] = {}
-        for subscription in matching:
-            if subscription.request.queue:
-                queues.setdefault(subscription.request.queue, []).append(subscription)
-        for queue, members in queues.items():
-            draws = self._chances.draws("queue", queue, self.published)
-            drawn = [members[draws.randrange(len(members))] for _ in messages]
-            for member in members:
-                mine = [one for one, whose in zip(messages, drawn, strict=True) if whose is member]
-                if mine:
-                    member.connection.carry(member, mine)
+        for number in self._patterns.match(subject.decode()):
+            subscription = self._subscriptions[number]
+            queue = subscription.request.queue
+            (queues.setdefault(queue, []) if queue else alone).append(subscription)
+        return _Listeners(alone, queues)
+
+    def _among(self, queue: str, members: list[_Subscription], messages: list[Message]) -> None:
+        """N11: of a queue group one subscription gets a message, any of them."""
+        draws = self._chances.draws("queue", queue, self.published)
+        drawn = [members[draws.randrange(len(members))] for _ in messages]
+        for member in members:
+            mine = [one for one, whose in zip(messages, drawn, strict=True) if whose is member]
+            if mine:
+                member.connection.carry(member, mine)
 
     def heard(self, subject: bytes) -> bool:
         """Whether a subscription for this subject is in place, even one whose node is gone unnoticed."""
@@ -211,17 +222,21 @@ class SimBus:
         self._connections.append(connection)
         return len(self._connections) - 1
 
-    def answer_letters(self, replies: list[bytes], problem: str) -> list[bytes]:
-        """Those of these replies that are answers to letters go back to where the letters came from; the
-        others, with empty ones in the place of those.
-        """
-        for reply in replies:
-            if reply.startswith(LETTER):
-                number, *named = map(int, reply[len(LETTER) :].split(b"."))
-                stream, index, epoch, token = named
-                event = LetterAnswered(PartitionId(stream, index), epoch, token, problem)
-                self._connections[number].letter_answered(event)
-        return [b"" if reply.startswith(LETTER) else reply for reply in replies]
+    def without_letters(self, told: Told, problem: str) -> Told:
+        """What is told without its answers to letters, which go back to where the letters came from."""
+        letters = [reply for reply in told.replies if reply.startswith(LETTER)]
+        if not letters:
+            return told
+        for reply in letters:
+            self.answer_letter(reply, problem)
+        others = [b"" if reply.startswith(LETTER) else reply for reply in told.replies]
+        return msgspec.structs.replace(told, replies=others)
+
+    def answer_letter(self, reply: bytes, problem: str) -> None:
+        """What this reply says of its letter goes back to where that came from."""
+        number, stream, index, epoch, token = map(int, reply[len(LETTER) :].split(b"."))
+        event = LetterAnswered(PartitionId(stream, index), epoch, token, problem)
+        self._connections[number].letter_answered(event)
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -395,7 +410,7 @@ class BusConnection:
         reply = LETTER + b".".join(b"%d" % one for one in named)
         message = Message(letter.subject.encode(), reply, letter.headers, letter.value)
         if not self._bus.publish(message.subject, [message]):
-            self._bus.answer_letters([reply], "nobody listens")
+            self._bus.answer_letter(reply, "nobody listens")
 
     def letter_answered(self, event: LetterAnswered) -> None:
         """The server sends it what a stream says of its letter."""
@@ -489,9 +504,7 @@ class BusConnection:
         self._post(Published(partition, epoch, list(messages), now_ms, are_plain(messages)))
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
-        replies = self._bus.answer_letters(acks.replies, "")
-        self._bus.on_acks(msgspec.structs.replace(acks, replies=replies))
+        self._bus.on_acks(self._bus.without_letters(acks, ""))
 
     def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
-        replies = self._bus.answer_letters(refusal.replies, refusal.description)
-        self._bus.on_refusals(msgspec.structs.replace(refusal, replies=replies))
+        self._bus.on_refusals(self._bus.without_letters(refusal, refusal.description))

@@ -178,26 +178,25 @@ def heal(world: World) -> Iterator[int]:
     end_us = world.kernel.now_us + HEAL_LIMIT_US
     probes: dict[PartitionId, int] = {}
     untold = {target.partition for target in world.workload.targets if target.config.has_journal}
-    problem = "nothing ran"
+    problem, invariant = "nothing ran", "Convergence"
     while world.kernel.now_us < end_us:
         yield world.kernel.now_us + HEAL_STEP_US
         _operate(world)
+        invariant = "Convergence"
         problem = unhealed(world) or damaged(world)
         if problem:
             continue
         newest = world.newest_metadata()
         world.workload.look_again(newest.streams.values() if newest is not None else ())
-        problem = _probe(world, probes) or _over_limit(world) or _left_before(world) or _overdue(world)
-        problem = problem or _done_and_left(world)
+        problem = _probe(world, probes)
+        if not problem:
+            problem, invariant = _not_removed(world)
         problem = problem or _told_of_consumers(world, untold)
         if not problem:
             return
     left = damaged(world)
-    named = {_left_before(world): "RollUpHolds", _over_limit(world): "LimitHolds"}
-    named[_overdue(world)] = "TtlHolds"
-    named[_done_and_left(world)] = "WorkQueueHolds"
     raise Violation(
-        "DamageRepaired" if left else named.get(problem, "Convergence"),
+        "DamageRepaired" if left else invariant,
         f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
     )
 
@@ -281,59 +280,52 @@ def _probe(world: World, probes: dict[PartitionId, int]) -> str:
     return unhealed(world)
 
 
-def _over_limit(world: World) -> str:
-    """R22: which subject has more messages than its stream keeps; empty if none has."""
-    for config, deletions, start in _removing(world, lambda config: config.keeps_of_subject > 0):
-        world.observer.checks.counts["LimitHolds"] += 1
-        problem = deletions.over_limit(config.keeps_of_subject, start)
-        if problem:
-            return problem
-    return _over_front(world)
-
-
-def _over_front(world: World) -> str:
-    """R25: which partition has more messages than its stream keeps, or older ones; empty if none has."""
+def _over_front(world: World, config: StreamConfig, deletions: DeletionTruth, start: int) -> str:
     newest = world.newest_metadata()
-    for config, deletions, start in _removing(world, lambda config: config.limits_front):
-        leader = newest.partitions[deletions.data.id].leader if newest is not None else 0
-        if not leader:
-            continue
-        world.observer.checks.counts["LimitHolds"] += 1
-        problem = deletions.over_front(config, start, world.machines[leader].clock.wall_ms())
-        if problem:
-            return problem
-    return ""
+    leader = newest.partitions[deletions.data.id].leader if newest is not None else 0
+    return deletions.over_front(config, start, world.machines[leader].clock.wall_ms()) if leader else ""
 
 
-def _left_before(world: World) -> str:
-    """R23: what is left before a roll-up of it; empty if nothing is."""
-    for _, deletions, start in _removing(world, lambda config: config.rolls_up):
-        world.observer.checks.counts["RollUpHolds"] += 1
-        problem = deletions.left_before(start)
-        if problem:
-            return problem
-    return ""
-
-
-def _overdue(world: World) -> str:
-    """R24: what is left over its time by every clock, for a while already; empty if nothing is."""
+def _overdue(world: World, _: StreamConfig, deletions: DeletionTruth, start: int) -> str:
+    """Over its time by every clock, for a while already."""
     now_ms = min(machine.clock.wall_ms() for machine in world.machines.values()) - OVER_FOR_MS
-    for _, deletions, start in _removing(world, lambda config: config.has_ttl):
-        world.observer.checks.counts["TtlHolds"] += 1
-        problem = deletions.overdue(start, now_ms)
-        if problem:
-            return problem
-    return ""
+    return deletions.overdue(start, now_ms)
 
 
-def _done_and_left(world: World) -> str:
-    """R26: what is left with which a work queue's consumer is done; empty if nothing is."""
-    for _, deletions, start in _removing(world, lambda config: config.is_queue):
-        world.observer.checks.counts["WorkQueueHolds"] += 1
-        problem = deletions.done_and_left(start)
-        if problem:
-            return problem
-    return ""
+LeftOf = Callable[[World, StreamConfig, DeletionTruth, int], str]
+WAYS: tuple[tuple[str, Callable[[StreamConfig], bool], LeftOf], ...] = (
+    (
+        "LimitHolds",
+        lambda config: config.keeps_of_subject > 0,
+        lambda world, config, deletions, start: deletions.over_limit(config.keeps_of_subject, start),
+    ),
+    ("LimitHolds", lambda config: config.limits_front, _over_front),
+    (
+        "RollUpHolds",
+        lambda config: config.rolls_up,
+        lambda world, config, deletions, start: deletions.left_before(start),
+    ),
+    ("TtlHolds", lambda config: config.has_ttl, _overdue),
+    (
+        "WorkQueueHolds",
+        lambda config: config.is_queue,
+        lambda world, config, deletions, start: deletions.done_and_left(start),
+    ),
+)
+"""In which ways leaders remove messages (R22 to R26): the invariant, of which streams, and what is left that
+should be gone, from an offset on; empty if nothing is.
+"""
+
+
+def _not_removed(world: World) -> tuple[str, str]:
+    """What is left that a leader should have removed, and which invariant says so; "", if nothing is."""
+    for invariant, how, left_of in WAYS:
+        for config, deletions, start in _removing(world, how):
+            world.observer.checks.counts[invariant] += 1
+            problem = left_of(world, config, deletions, start)
+            if problem:
+                return problem, invariant
+    return "", "Convergence"
 
 
 def _removing(

@@ -64,7 +64,6 @@ class Account:
                 self.truth(partition.journal),
                 self.metadata,
                 lambda: self.furthest_start(partition),
-                self.metadata.queues,
             )
         return found
 

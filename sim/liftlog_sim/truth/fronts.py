@@ -39,6 +39,11 @@ def _there(start: int, data: PartitionTruth, gone: Collection[int]) -> int:
     return sum(offset not in gone for offset in range(start, data.hw))
 
 
+def front_of(start: int, end: int, gone: Collection[int]) -> int:
+    """The first offset from `start` on that is not gone; at most `end`."""
+    return next((offset for offset in range(start, end) if offset not in gone), end)
+
+
 def over_front(
     config: StreamConfig, start: int, now_ms: int, data: PartitionTruth, gone: Collection[int]
 ) -> str:
@@ -46,8 +51,8 @@ def over_front(
     there = _there(start, data, gone)
     if 0 < config.retention_messages < there:
         return f"partition {data.id} is to keep {config.retention_messages} messages; it has {there}"
-    first = next((one for one in range(start, data.hw) if one not in gone), None)
-    record = data.contents.committed[first] if first is not None else None
+    first = front_of(start, data.hw, gone)
+    record = data.contents.committed[first] if first < data.hw else None
     if record is None or not config.retention_ms:
         return ""
     age_ms = now_ms - record.timestamp_ms

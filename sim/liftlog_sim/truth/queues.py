@@ -61,9 +61,3 @@ class DoneWith:
                 if any(overlap(one, pattern) for pattern in theirs.patterns or EVERY):
                     text = f"consumer {name!r} is made beside {other!r}, and may be given the same"
                     raise Violation("WorkQueueHolds", f"partition {self._data.id}: {text}")
-
-
-def front_of(start: int, end: int, gone: Iterable[int]) -> int:
-    """The first offset from `start` on that is not gone; at most `end`."""
-    names = set(gone)
-    return next((offset for offset in range(start, end) if offset not in names), end)

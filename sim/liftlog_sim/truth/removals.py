@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
@@ -21,10 +21,10 @@ from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
-from liftlog_sim.truth.fronts import FrontLeast, over_front
+from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.metadata import MetadataTruth
-from liftlog_sim.truth.queues import DoneWith, front_of
+from liftlog_sim.truth.queues import DoneWith
 
 
 def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ...]:
@@ -36,11 +36,11 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
     `starts`: where that copy begins now which begins last. `limits`: what streams were to keep, when that
-    was least (R22, R25). `queues`: streams that are work queues (R26).
+    was least (R22, R25), and which are work queues (R26).
     """
 
     __slots__ = (
-        *("_furthest", "_judged", "_limits", "_named", "_queues", "_starts", "_taken"),
+        *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
         *("asked", "data", "done_with", "journal", "restated", "told"),
     )
 
@@ -50,15 +50,13 @@ class DeletionTruth:
         journal: PartitionTruth,
         limits: MetadataTruth | None = None,
         starts: Callable[[], int] = lambda: 0,
-        queues: Collection[int] = (),
     ) -> None:
         self.data = data
         self.journal = journal
         self._starts = starts
         self._furthest = 0
         """Where any copy was ever seen to begin."""
-        self._limits = limits
-        self._queues = queues
+        self._limits = limits if limits is not None else MetadataTruth()
         self.done_with = DoneWith(data)
         self.asked = AskedDeletions()
         self.restated = 0
@@ -95,6 +93,10 @@ class DeletionTruth:
                 self.restated = max(self.restated, entry.begin)
         return self._named
 
+    def _gone(self) -> set[int]:
+        """The offsets that are named."""
+        return {offset for offset, _ in self.named()}
+
     def end_of(self, offset: int) -> int:
         """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
         return self.named().get((offset, epoch_at(self.data.history, offset)), NUMBER_MAX)
@@ -102,8 +104,8 @@ class DeletionTruth:
     def _take(self, entry: RemovedRuns, end: int, written_ms: int) -> None:
         """An entry is committed, which its leader wrote at this time of his. NothingElseGone."""
         stream, limits = self.data.id.stream, self._limits
-        keeps = limits.subject_limits.get(stream, 0) if limits is not None else 0
-        least = limits.front_limits.get(stream, FrontLeast()) if limits is not None else FrontLeast()
+        keeps = limits.subject_limits.get(stream, 0)
+        least = limits.front_limits.get(stream, FrontLeast())
         any_limit = keeps or any(least)
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
         if self.is_queue:
@@ -164,7 +166,7 @@ class DeletionTruth:
     @property
     def is_queue(self) -> bool:
         """R26: whether this is a work queue's."""
-        return self.data.id.stream in self._queues
+        return self.data.id.stream in self._limits.queues
 
     def acked(self, journal: int, start: int) -> None:
         """A client was told of an ack by the journal below this offset; copies begin at `start` or below.
@@ -180,7 +182,7 @@ class DeletionTruth:
 
     def front(self) -> int:
         """R26: the first message that is left."""
-        return front_of(0, self.data.hw, (offset for offset, _ in self.named()))
+        return front_of(0, self.data.hw, self._gone())
 
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
         """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""
@@ -196,7 +198,7 @@ class DeletionTruth:
 
     def over_limit(self, keeps: int, start: int) -> str:
         """Which subject has more messages than so many, at `start` and above; empty if none has."""
-        gone = {offset for offset, _ in self.named()}
+        gone = self._gone()
         counts: dict[bytes, int] = {}
         for offset in range(start, self.data.hw):
             record = self.data.contents.committed[offset]
@@ -207,11 +209,11 @@ class DeletionTruth:
 
     def over_front(self, config: StreamConfig, start: int, now_ms: int) -> str:
         """R25: what limits by number and age should have taken, at `start` and above; empty if nothing."""
-        return over_front(config, start, now_ms, self.data, {offset for offset, _ in self.named()})
+        return over_front(config, start, now_ms, self.data, self._gone())
 
     def shown_in(self, start: int, end: int) -> list[int]:
         """Which committed offsets of [start, end) no entry names."""
-        gone = {offset for offset, _ in self.named()}
+        gone = self._gone()
         return [offset for offset in range(start, min(end, self.data.hw)) if offset not in gone]
 
     def left_before(self, start: int) -> str:
