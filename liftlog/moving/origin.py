@@ -5,7 +5,6 @@ What may be there again later raises OriginAway; what will not, LiftlogError.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +13,7 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.client.connecting import server_info, why_not_connected
+from liftlog.client.connecting import NatsPlace, connect_nats
 from liftlog.client.errors import Unreachable, forbids
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError
@@ -24,7 +23,6 @@ T = TypeVar("T")
 ASK_S = 5.0
 """So long an answer may take."""
 CONNECT_S = 5.0
-COMPLAINTS_MAX = 16
 PENDING_BYTES = 16 * 1024 * 1024
 NOT_ENABLED = (10039, 10076)
 """JetStream's numbers for a server, or an account, without it."""
@@ -62,6 +60,10 @@ class OriginPlace(NamedTuple):
     def shown(self) -> str:
         """The address without what one logs in with."""
         return ",".join(one.rsplit("@", 1)[-1] for one in self.url.split(","))
+
+    @property
+    def nats(self) -> NatsPlace:
+        return NatsPlace(self.url, self.login, self.shown, "the origin's NATS", "--from URL", "--from-ca")
 
 
 class OriginState(msgspec.Struct):
@@ -144,43 +146,21 @@ class JetStreamOrigin:
     def __init__(self, place: OriginPlace) -> None:
         self.place = place
         self.nats = TellingConnection()
-        self._complaints: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
+        self._complaints: deque[Exception] = deque()
 
     async def __aenter__(self) -> JetStreamOrigin:
         """Connect. Raises Unreachable, LiftlogError."""
-        place, login = self.place, self.place.login
-        login.check(place.url)
-
-        async def remember(error: Exception) -> None:
-            self._complaints.append(error)
-
-        connecting = self.nats.connect(
-            servers=place.url.split(","),
-            name="liftlog-import",
-            connect_timeout=int(CONNECT_S),
-            error_cb=remember,
-            reconnect_time_wait=1,
-            max_reconnect_attempts=-1,
-            pending_size=PENDING_BYTES,
-            tls=login.tls_context() if login.wants_tls else None,
-            user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
-            nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
-        )
         try:
-            await asyncio.wait_for(connecting, CONNECT_S)
-        except (OSError, nats.errors.Error, ValueError) as error:
-            if not isinstance(error, TimeoutError) or not self._complaints:
-                self._complaints.append(error)
-            given = login.signs or login.cert_file is not None or "@" in place.url
-            why = why_not_connected(self.nats, self._complaints[-1], given)
+            self._complaints = await connect_nats(
+                self.nats,
+                self.place.nats,
+                name="liftlog-import",
+                time_s=CONNECT_S,
+                pending_bytes=PENDING_BYTES,
+            )
+        except Unreachable:
             await self.nats.close()
-            why = why.replace("--nats URL (or LIFTLOG_NATS)", "--from URL")
-            why = why.replace("--nats-ca", "--from-ca")
-            raise Unreachable(f"cannot reach the origin's NATS at {place.shown}: {why}") from None
-        if (login.wants_tls or "tls://" in place.url) and not server_info(self.nats).get("tls_required"):
-            await self.nats.close()
-            text = f"the origin's NATS at {place.shown} does not speak TLS"
-            raise Unreachable(f"{text}, which its URL or a CA file asks for")
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
