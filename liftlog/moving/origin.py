@@ -73,7 +73,6 @@ class OriginState(msgspec.Struct):
     first_seq: int
     last_seq: int
     bytes: int = 0
-    num_deleted: int = 0
 
 
 class OriginStream(msgspec.Struct):
@@ -98,7 +97,6 @@ class OriginConsumer(msgspec.Struct):
     delivered: OriginPair
     ack_floor: OriginPair
     num_ack_pending: int = 0
-    num_redelivered: int = 0
 
 
 class _Page(msgspec.Struct):
@@ -166,7 +164,7 @@ class JetStreamOrigin:
     async def __aexit__(self, *_: object) -> None:
         await self.nats.close()
 
-    async def ask(self, verb: str, body: object = None, kind: type[T] = _Outcome) -> T:  # type: ignore[assignment]
+    async def ask(self, verb: str, body: object, kind: type[T]) -> T:
         """One call. Raises OriginAway; OriginSays, with what JetStream has against it; LiftlogError."""
         subject = f"{self.place.prefix}.{verb}"
         payload = b"" if body is None else msgspec.json.encode(body)
@@ -205,7 +203,7 @@ class JetStreamOrigin:
 
     async def stream(self) -> OriginStream:
         """What it is, and what is in it now."""
-        return await self.ask(f"STREAM.INFO.{self.place.stream}", kind=OriginStream)
+        return await self.ask(f"STREAM.INFO.{self.place.stream}", None, OriginStream)
 
     async def consumers(self) -> list[OriginConsumer]:
         """All that it has, by name."""
