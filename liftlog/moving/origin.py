@@ -15,6 +15,7 @@ from nats.aio.client import Client as NatsConnection
 
 from liftlog.client.connecting import NatsPlace, connect_nats
 from liftlog.client.errors import Unreachable, forbids
+from liftlog.jetstream.errors import STREAM_NOT_FOUND
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError
 
@@ -26,7 +27,6 @@ CONNECT_S = 5.0
 PENDING_BYTES = 16 * 1024 * 1024
 NOT_ENABLED = (10039, 10076)
 """JetStream's numbers for a server, or an account, without it."""
-STREAM_NOT_FOUND, CONSUMER_NOT_FOUND = 10059, 10014
 
 Taker = Callable[[bytes, bytes, bytes, bytes], None]
 """Takes subject, reply subject, body and header block of a message, as they came."""
@@ -194,7 +194,7 @@ class JetStreamOrigin:
         if fault.err_code in NOT_ENABLED:
             text = f"JetStream at {where}: {fault.description}; is this the right account?"
             return OriginSays(fault.err_code, text)
-        if fault.err_code == STREAM_NOT_FOUND:
+        if fault.err_code == STREAM_NOT_FOUND.err_code:
             return OriginSays(fault.err_code, f"there is no stream '{stream}' at {where}")
         if fault.code == 503:
             return OriginAway(f"JetStream at {where} is not ready: {fault.description}")

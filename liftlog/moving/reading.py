@@ -20,7 +20,9 @@ import msgspec
 import nats.errors
 
 from liftlog.jetstream.ackwords import AckSubject, parse_ack_subject
-from liftlog.moving.origin import ASK_S, CONSUMER_NOT_FOUND, JetStreamOrigin, OriginAway, OriginSays
+from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, NO_MESSAGE
+from liftlog.jetstream.statuses import BATCH_COMPLETED, IDLE, NO_MESSAGES, REQUEST_TIMEOUT, TOO_LARGE
+from liftlog.moving.origin import ASK_S, JetStreamOrigin, OriginAway, OriginSays
 
 READER_PREFIX = "liftlog-import-"
 """How the consumers are called that read."""
@@ -28,10 +30,7 @@ BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
 """So much is asked for at once, and as much more as one message may have."""
 UNUSED_NS = 60 * 1_000_000_000
-NOTHING_THERE, HEARTBEAT = b"404", b"100"
-TIME_IS_UP = b"Request Timeout"
-NO_MORE_NOW = (b"Message Size Exceeds MaxBytes", b"Batch Completed", b"Requests Pending")
-NO_MESSAGE = 10037
+NO_MORE_NOW = (TOO_LARGE.text, BATCH_COMPLETED.text, "Requests Pending")
 
 
 class OriginMessage(NamedTuple):
@@ -159,7 +158,7 @@ class OriginReading:
             await self._leave_consumer()
             raise
         except OriginSays as said:
-            if said.number != CONSUMER_NOT_FOUND:
+            if said.number != CONSUMER_NOT_FOUND.err_code:
                 raise
             await self._leave_consumer()
             return OriginChunk([], self._next - 1)
@@ -204,7 +203,7 @@ class OriginReading:
         try:
             found = await self._origin.ask(f"STREAM.MSG.GET.{self._origin.place.stream}", body, _Found)
         except OriginSays as said:
-            if said.number != NO_MESSAGE:
+            if said.number != NO_MESSAGE.err_code:
                 raise
             return True
         return found.message.seq > last
@@ -228,11 +227,11 @@ class OriginReading:
 
     async def _is_over(self, came: _Came) -> bool:
         """Whether a status ends the request; another consumer is to be made where it ends this one."""
-        _, _, said = came.block.partition(b"\r\n")[0].partition(b" ")
-        code, _, text = said.partition(b" ")
-        if code == HEARTBEAT:
+        _, _, said = came.block.partition(b"\r\n")[0].decode("utf-8", "replace").partition(" ")
+        code, _, text = said.partition(" ")
+        if code == str(IDLE.code):
             return False
-        if code == NOTHING_THERE or text.strip() == TIME_IS_UP:
+        if code == str(NO_MESSAGES.code) or text.strip() == REQUEST_TIMEOUT.text:
             self._drained = True
         elif text.strip() not in NO_MORE_NOW:
             await self._leave_consumer()
