@@ -78,7 +78,6 @@ class OriginReading:
         self._origin = origin
         self._next = max(1, first)
         self._inbox = ""
-        self._sid = -1
         self._came: deque[_Came] = deque()
         self._moved = asyncio.Event()
         self._consumer = ""
@@ -94,21 +93,17 @@ class OriginReading:
         connection = self._origin.nats
         self._inbox = connection.new_inbox()
         try:
-            subscription = await connection.subscribe(f"{self._inbox}.*")
+            self._subscription = await connection.subscribe(f"{self._inbox}.*")
         except nats.errors.Error as error:
             raise OriginAway(f"the origin's NATS takes no subscription: {error}") from None
-        self._sid = subscription._id
-        connection.takers[self._sid] = self._take
+        connection.takers[self._subscription._id] = self._take
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        connection = self._origin.nats
-        connection.takers.pop(self._sid, None)
+        del self._origin.nats.takers[self._subscription._id]
         await self._leave_consumer()
-        with contextlib.suppress(nats.errors.Error, KeyError):
-            subscription = connection._subs.get(self._sid)
-            if subscription is not None:
-                await subscription.unsubscribe()
+        with contextlib.suppress(nats.errors.Error):
+            await self._subscription.unsubscribe()
 
     def _take(self, subject: bytes, reply: bytes, body: bytes, block: bytes) -> None:
         self._came.append(_Came(subject, reply, body, block))
