@@ -101,24 +101,20 @@ class Move:
 
     async def _origin_hears(self) -> bool:
         """Whether what we publish as clients of the cluster comes to clients of the origin."""
-        inbox = self._origin.nats.new_inbox()
-        heard = asyncio.Event()
-
-        async def came(_: object) -> None:
-            heard.set()
-
+        origin = self._origin.nats
+        inbox = origin.new_inbox()
         try:
-            subscription = await self._origin.nats.subscribe(inbox, cb=came)
-            await self._origin.nats.flush()
+            subscription = await origin.subscribe(inbox)
+            await origin.flush()
             await self._client.nats.publish(inbox, b"")
-            await asyncio.wait_for(heard.wait(), HEARD_S)
-        except TimeoutError:
-            return False
+            try:
+                await subscription.next_msg(HEARD_S)
+            except nats.errors.TimeoutError:
+                return False
+            finally:
+                await subscription.unsubscribe()
         except nats.errors.Error as error:
             raise LiftlogError(f"cannot see whether both are one NATS account: {error}") from None
-        finally:
-            if heard.is_set():
-                await subscription.unsubscribe()
         return True
 
     async def begin(self, outlook: Outlook, stop: asyncio.Event) -> StreamCopying:
