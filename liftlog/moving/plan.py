@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from liftlog.jetstream.configs import JsStreamConfig, name_problem, read_notes, to_stream_config
+from liftlog.jetstream.configs import JsStreamConfig, read_notes, to_stream_config
 from liftlog.jetstream.errors import JsError
 from liftlog.moving.origin import OriginStream
 from liftlog.subjects.grammar import matches
@@ -103,9 +103,6 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
             f"the configuration of '{origin.config.get('name')}' cannot be read here: {error}; leave that "
             "out with --set FIELD=null"
         ) from None
-    problem = name_problem(name)
-    if problem:
-        raise LiftlogError(f"{name!r} is no name of a stream: {problem}; choose another one with --as NAME")
     if config.retention != "limits":
         raise LiftlogError(
             f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "
