@@ -89,6 +89,8 @@ def time_ms(text: str) -> int:
 
 def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
     """The configuration that the target is to have, as JetStream says it. Raises LiftlogError."""
+    if "name" in wishes.fields:
+        raise LiftlogError("--set name: say with --as NAME how the stream is to be called here")
     # That the first message has another sequence than 1 is what a copy does anyway.
     fields = {**origin.config, "first_seq": 0, **wishes.fields}
     fields = {field: value for field, value in fields.items() if value is not None}

@@ -116,6 +116,12 @@ def test_a_bucket_keeps_its_name() -> None:
     assert planned(MoveWishes("NEW")).name == "NEW"
 
 
+def test_a_name_is_no_field_like_others() -> None:
+    for name in ("NEW", None):
+        with pytest.raises(LiftlogError, match="say with --as NAME"):
+            planned(MoveWishes(fields={"name": name}))
+
+
 def test_sequences_can_begin_at_one() -> None:
     plan = planned(MoveWishes(renumber=True), first=1_000_001, last=1_000_010)
     assert plan.provenance.offset(1_000_001) == 0
