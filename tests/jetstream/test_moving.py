@@ -337,7 +337,8 @@ def test_it_is_opened_when_the_origin_stood_still_while_both_were_compared() -> 
     assert [len(one) for one in copying.compared] == [10, 12]
 
 
-def test_it_is_not_opened_while_the_origin_gets_messages() -> None:
+def test_it_is_not_opened_while_the_origin_gets_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog.moving.move.LOOK_S", 0)
     copying = Counted(*((number, number) for number in range(10, 30)), here=100)
     with pytest.raises(LiftlogError, match=r"has got \d messages meanwhile: stop what publishes to it"):
         cut_over(copying)
