@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume import (
     JETSTREAM_AIM,
@@ -134,7 +135,7 @@ def run_consume(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (
+    ranges = (
         ("count", 100, 10_000_000),
         ("size", 20, 100_000),
         ("batch", 1, PULL_MAX),
@@ -143,14 +144,11 @@ def _check(options: argparse.Namespace) -> None:
         ("rate", 0, 100_000),
         ("consumers", 0, 10_000),
         ("idle", 0.5, 3600),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
+    )
+    check_ranges(options, ranges, "g")
     if 0 < options.rate < 1:
         raise LiftlogError(f"--rate {options.rate:g} is out of range; choose 1 to 100000, or 0")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    check_folder(options.dir)
 
 
 def verdicts_of(

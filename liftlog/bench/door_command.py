@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.door import Found, Visited, measure, median_and_spread, ratios
 from liftlog.bench.door_systems import DoorCluster, DoorSystem, PlainJetStream, fill
 from liftlog.bench.door_user import PUBLISH, PULL, PUT, REPLAY, WORKS, Visit
 from liftlog.messages import PULL_MAX
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
@@ -110,20 +110,16 @@ def run_jetstream(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (
+    ranges = (
         ("count", 100, 10_000_000),
         ("size", 1, 500_000),
         ("batch", 1, PULL_MAX),
         ("at_once", 1, 10_000),
         ("seconds", 0.5, 3600),
         ("rounds", 1, 1000),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            said = name.replace("_", "-")
-            raise LiftlogError(f"--{said} {value:g} is out of range; choose {low} to {high}")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    )
+    check_ranges(options, ranges, "g")
+    check_folder(options.dir)
 
 
 def verdicts_of(found: Found, replicas: int) -> list[str]:
