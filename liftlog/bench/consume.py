@@ -27,7 +27,7 @@ from liftlog.bench.latency import run_open_loop
 from liftlog.bench.load import Load
 from liftlog.bench.openloop import OpenLoad
 from liftlog.bench.publish import run_load
-from liftlog.bench.rounds import turns
+from liftlog.bench.rounds import ratios, turns
 from liftlog.bench.usage import usage_of
 from liftlog.real import interrupts
 from liftlog.types import LiftlogError
@@ -206,4 +206,4 @@ def _beside(result: dict[str, Any], name: str, consumed: float) -> Beside:
 
 def ratio(mine: Sequence[float], its: Sequence[float]) -> float:
     """Median of the ratios within the rounds."""
-    return statistics.median(one / max(other, 1e-9) for one, other in zip(mine, its, strict=True))
+    return statistics.median(ratios(mine, its))

@@ -40,6 +40,7 @@ from liftlog.bench.consume_many import (
 from liftlog.bench.consumer import JETSTREAM_ACK, JETSTREAM_SYNC, JOINED, RUNS, SINGLE, Duties
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.openloop import OpenLoad
+from liftlog.bench.rounds import median_and_spread
 from liftlog.messages import PULL_MAX
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures
@@ -238,12 +239,11 @@ def _print(
     title += f"batches of {options.batch}, median of {options.rounds}"
     table = figure_table(title, ["acks", "acked/s", "spread", "server CPU us", "client CPU us"])
     for name, rounds in rates.items():
-        all_rates = [one.rate for one in rounds]
-        rate = statistics.median(all_rates)
+        rate, spread = median_and_spread([one.rate for one in rounds])
         table.add_row(
             name,
             f"{rate:,.0f}",
-            f"{(max(all_rates) - min(all_rates)) / rate:.0%}",
+            f"{spread:.0%}",
             f"{statistics.median(one.server_cpu_us for one in rounds):.1f}",
             f"{statistics.median(one.client_cpu_us for one in rounds):.1f}",
         )

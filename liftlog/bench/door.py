@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -125,14 +124,3 @@ def _result(output: str, said: str, system: str, visit: Visit) -> dict[str, Any]
     if "error" in result:
         raise LiftlogError(f"'{visit.work}' failed on {system}: {result['error']}")
     return result
-
-
-def ratios(mine: Sequence[float], its: Sequence[float]) -> list[float]:
-    """Ours over its, round by round."""
-    return [one / max(other, 1e-9) for one, other in zip(mine, its, strict=True)]
-
-
-def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """The spread is (max - min) / median."""
-    middle = statistics.median(values)
-    return middle, (max(values) - min(values)) / middle

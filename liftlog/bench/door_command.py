@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from liftlog.bench.checks import check_folder, check_ranges
-from liftlog.bench.door import Found, Visited, measure, median_and_spread, ratios
+from liftlog.bench.door import Found, Visited, measure
 from liftlog.bench.door_systems import DoorCluster, DoorSystem, PlainJetStream, fill
 from liftlog.bench.door_user import PUBLISH, PULL, PUT, REPLAY, WORKS, Visit
+from liftlog.bench.rounds import median_and_spread, ratios
 from liftlog.messages import PULL_MAX
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from liftlog.bench.consumer import ConsumingError
-from liftlog.bench.door import Visited, median_and_spread, ratios, visited
+from liftlog.bench.door import Visited, visited
 from liftlog.bench.door_command import aims, verdicts_of
 from liftlog.bench.door_systems import STREAM_OF
 from liftlog.bench.door_user import WORKS, Visit, check_sequences
+from liftlog.bench.rounds import median_and_spread, ratios
 from liftlog.cli import main
 from liftlog.types import LiftlogError
 
