@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import statistics
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -137,8 +138,8 @@ def verdicts_of(found: Found, replicas: int) -> list[str]:
 def _compared(work: str, other: str, mine: list[Visited], its: list[Visited], aim: float) -> str:
     """`aim`: it is met from there on; 0: none was set."""
     rates = ratios([one.rate for one in mine], [one.rate for one in its])
-    over, _ = median_and_spread(rates)
-    cpu, _ = median_and_spread(ratios([one.cpu_us for one in mine], [one.cpu_us for one in its]))
+    over = statistics.median(rates)
+    cpu = statistics.median(ratios([one.cpu_us for one in mine], [one.cpu_us for one in its]))
     told = f"{work}: {over:.2f} times the rate of {other} ({min(rates):.2f} to {max(rates):.2f}), "
     told += f"{cpu:.1f} times its CPU"
     return f"{told} (aim: at least {aim:g}, {'met' if over >= aim else 'missed'})" if aim else told
@@ -168,8 +169,8 @@ def _print(options: argparse.Namespace, found: Found, verdicts: list[str]) -> No
     for work, systems in found.items():
         for name, rounds in systems.items():
             rate, spread = median_and_spread([one.rate for one in rounds])
-            cpu_us, _ = median_and_spread([one.cpu_us for one in rounds])
-            client_us, _ = median_and_spread([one.client_cpu_us for one in rounds])
+            cpu_us = statistics.median(one.cpu_us for one in rounds)
+            client_us = statistics.median(one.client_cpu_us for one in rounds)
             table.add_row(
                 f"{work}, {name}", f"{rate:,.0f}", f"{spread:.0%}", f"{cpu_us:.1f}", f"{client_us:.1f}"
             )

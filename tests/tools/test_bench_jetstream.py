@@ -60,6 +60,12 @@ def test_with_three_replicas_publishing_is_to_be_as_fast() -> None:
         assert verdicts_of(found, replicas)[0].endswith(f"(aim: at least {least:g}, {verdict})")
 
 
+def test_servers_that_used_no_tick_of_the_processor_are_told_of_too() -> None:
+    found = {"pull": {"liftlog": rounds_of(8, cpu_us=0.0), "jetstream-always": rounds_of(4)}}
+    told = "pull: 2.00 times the rate of jetstream-always (2.00 to 2.00), 0.0 times its CPU"
+    assert verdicts_of(found, 1) == [told]
+
+
 def test_works_and_aims_are_of_one_list() -> None:
     assert set(STREAM_OF) == set(WORKS)
     assert {aim.work for aim in aims(1)} < set(WORKS)
