@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_range, check_ranges
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume_command import add_consume
 from liftlog.bench.door_command import add_jetstream
@@ -100,7 +101,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run_publish(options: argparse.Namespace) -> int:
     load = _load_of(options)
-    _check_folder(options.dir)
+    check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         ours = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM)
         systems: list[System] = [Floor(scratch, "answer", SUBJECT, STREAM), ours]
@@ -126,9 +127,8 @@ def run_publish(options: argparse.Namespace) -> int:
 
 
 def run_handover(options: argparse.Namespace) -> int:
-    if not 1 <= options.rounds <= 1000:
-        raise LiftlogError(f"--rounds {options.rounds} is out of range; choose 1 to 1000")
-    _check_folder(options.dir)
+    check_range("rounds", options.rounds, 1, 1000)
+    check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         stops = measure_stops(scratch, options.rounds, activity)
     if options.json:
@@ -162,23 +162,16 @@ def _print_stops(stops: list[Stop]) -> None:
     )
 
 
-def _check_folder(folder: Path | None) -> None:
-    if folder is not None and not folder.is_dir():
-        raise LiftlogError(f"--dir {folder} is not a folder; create it or name another")
-
-
 def _load_of(options: argparse.Namespace) -> Load:
-    for name, low, high in (
+    ranges = (
         ("batch", 0, 1000),
         ("size", 8, SIZE_MAX),
         ("window", 1, 1_000_000),
         ("count", 1, 100_000_000),
         ("rounds", 1, 1000),
         ("seconds", 0.1, 3600),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
+    )
+    check_ranges(options, ranges)
     if options.batch * (options.size + RECORD_BYTES) > SIZE_MAX:
         most = SIZE_MAX // (options.size + RECORD_BYTES)
         raise LiftlogError(f"--batch {options.batch} of --size {options.size} is too much; take up to {most}")

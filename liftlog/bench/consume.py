@@ -9,11 +9,9 @@ consumer that takes and acks them meanwhile.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -26,10 +24,10 @@ from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency import run_open_loop
 from liftlog.bench.load import Load
 from liftlog.bench.openloop import OpenLoad
+from liftlog.bench.programs import program, result_of
 from liftlog.bench.publish import run_load
-from liftlog.bench.rounds import turns
+from liftlog.bench.rounds import ratios, turns
 from liftlog.bench.usage import usage_of
-from liftlog.real import interrupts
 from liftlog.types import LiftlogError
 
 Progress = Callable[[str], None]
@@ -83,24 +81,14 @@ def consuming(duties: Duties) -> Iterator[Callable[[], dict[str, Any]]]:
 
     Raises LiftlogError with the reason if the run cannot count.
     """
-    command = [sys.executable, "-m", "liftlog.bench.consumer", json.dumps(asdict(duties))]
-    process: subprocess.Popen[str] | None = None
-    try:
-        with interrupts.held():
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-            )
+    with program("liftlog.bench.consumer", asdict(duties)) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         if first.strip() != READY:
             output, said = process.communicate()
-            _result(first + output, said, duties.way)
+            result_of(first + output, said, _failed(duties))
             raise LiftlogError(f"the consumer {duties.name} did not start: {first + output}")
         yield partial(_finish, process, duties)
-    finally:
-        if process is not None:
-            process.kill()
-            process.communicate()
 
 
 def _finish(process: subprocess.Popen[str], duties: Duties) -> dict[str, Any]:
@@ -108,17 +96,11 @@ def _finish(process: subprocess.Popen[str], duties: Duties) -> dict[str, Any]:
         output, said = process.communicate(timeout=duties.seconds_max + SLACK_S)
     except subprocess.TimeoutExpired:
         raise LiftlogError(f"the consumer {duties.name} did not end") from None
-    return _result(output, said, duties.way)
+    return result_of(output, said, _failed(duties))
 
 
-def _result(output: str, said: str, way: str) -> dict[str, Any]:
-    lines = output.splitlines()
-    if not lines:
-        raise LiftlogError(f"the consumer that acks '{way}' failed: {said.strip()[-500:]}")
-    result: dict[str, Any] = json.loads(lines[-1])
-    if "error" in result:
-        raise LiftlogError(f"the consumer that acks '{way}' failed: {result['error']}")
-    return result
+def _failed(duties: Duties) -> str:
+    return f"the consumer that acks '{duties.way}' failed"
 
 
 def fill(system: Measured, messages: int, size: int) -> None:
@@ -206,4 +188,4 @@ def _beside(result: dict[str, Any], name: str, consumed: float) -> Beside:
 
 def ratio(mine: Sequence[float], its: Sequence[float]) -> float:
     """Median of the ratios within the rounds."""
-    return statistics.median(one / max(other, 1e-9) for one, other in zip(mine, its, strict=True))
+    return statistics.median(ratios(mine, its))

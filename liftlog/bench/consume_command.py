@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume import (
     JETSTREAM_AIM,
@@ -39,6 +40,7 @@ from liftlog.bench.consume_many import (
 from liftlog.bench.consumer import JETSTREAM_ACK, JETSTREAM_SYNC, JOINED, RUNS, SINGLE, Duties
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.openloop import OpenLoad
+from liftlog.bench.rounds import median_and_spread
 from liftlog.messages import PULL_MAX
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures
@@ -134,7 +136,7 @@ def run_consume(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (
+    ranges = (
         ("count", 100, 10_000_000),
         ("size", 20, 100_000),
         ("batch", 1, PULL_MAX),
@@ -143,14 +145,11 @@ def _check(options: argparse.Namespace) -> None:
         ("rate", 0, 100_000),
         ("consumers", 0, 10_000),
         ("idle", 0.5, 3600),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
+    )
+    check_ranges(options, ranges, "g")
     if 0 < options.rate < 1:
         raise LiftlogError(f"--rate {options.rate:g} is out of range; choose 1 to 100000, or 0")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    check_folder(options.dir)
 
 
 def verdicts_of(
@@ -240,12 +239,11 @@ def _print(
     title += f"batches of {options.batch}, median of {options.rounds}"
     table = figure_table(title, ["acks", "acked/s", "spread", "server CPU us", "client CPU us"])
     for name, rounds in rates.items():
-        all_rates = [one.rate for one in rounds]
-        rate = statistics.median(all_rates)
+        rate, spread = median_and_spread([one.rate for one in rounds])
         table.add_row(
             name,
             f"{rate:,.0f}",
-            f"{(max(all_rates) - min(all_rates)) / rate:.0%}",
+            f"{spread:.0%}",
             f"{statistics.median(one.server_cpu_us for one in rounds):.1f}",
             f"{statistics.median(one.client_cpu_us for one in rounds):.1f}",
         )

@@ -7,22 +7,18 @@ that does not count. Processor time is each server's own, from when the work beg
 
 from __future__ import annotations
 
-import json
 import os
-import statistics
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import IO, Any
+from typing import IO
 
 from liftlog.bench.consumer import READY
 from liftlog.bench.door_systems import DoorSystem
 from liftlog.bench.door_user import Visit
+from liftlog.bench.programs import program, result_of
 from liftlog.bench.rounds import turns
 from liftlog.bench.usage import usage_of
-from liftlog.real import interrupts
 from liftlog.types import LiftlogError
 
 Progress = Callable[[str], None]
@@ -73,7 +69,7 @@ def visited(system: DoorSystem, visit: Visit) -> Visited:
     """One run. Raises LiftlogError with the reason if it cannot count."""
     os.sync()
     visit = replace(visit, url=f"nats://127.0.0.1:{system.port_for(visit.work)}")
-    with _program(visit) as process:
+    with program("liftlog.bench.door_user", asdict(visit)) as process:
         assert process.stdin is not None and process.stdout is not None
         _expect_ready(process, process.stdout, system.name, visit)
         before = {part: usage_of(pids).cpu_seconds for part, pids in system.parts.items()}
@@ -81,58 +77,28 @@ def visited(system: DoorSystem, visit: Visit) -> Visited:
         process.stdin.flush()
         told = process.stdout.readline()
         after = {part: usage_of(pids).cpu_seconds for part, pids in system.parts.items()}
-        output, said = process.communicate("looked at\n", timeout=TIMEOUT_S)
-        result = _result(told + output, said, system.name, visit)
+        output, said = _ended(process, visit, "looked at\n")
+    result = result_of(told + output, said, _failed(system.name, visit))
     count = result["messages"]
     servers = {part: (after[part] - before[part]) * 1e6 / count for part in before}
     return Visited(count, result["rate"], servers, result["client_cpu_seconds"] * 1e6 / count)
 
 
-@contextmanager
-def _program(visit: Visit) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "liftlog.bench.door_user", json.dumps(asdict(visit))]
-    pipe = subprocess.PIPE
-    process: subprocess.Popen[str] | None = None
-    try:
-        with interrupts.held():
-            process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-            )
-        yield process
-    except subprocess.TimeoutExpired:
-        raise LiftlogError(f"the program that does '{visit.work}' did not end") from None
-    finally:
-        if process is not None:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
-
-
 def _expect_ready(process: subprocess.Popen[str], output: IO[str], system: str, visit: Visit) -> None:
     first = output.readline()
     if first.strip() != READY:
-        rest, said = process.communicate(timeout=TIMEOUT_S)
-        _result(first + rest, said, system, visit)
+        rest, said = _ended(process, visit)
+        result_of(first + rest, said, _failed(system, visit))
         raise LiftlogError(f"the program that does '{visit.work}' on {system} said {first!r}")
 
 
-def _result(output: str, said: str, system: str, visit: Visit) -> dict[str, Any]:
-    """The last line: an error may come behind the figures."""
-    lines = output.splitlines()
-    result: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": said.strip()[-500:]}
-    if "error" in result:
-        raise LiftlogError(f"'{visit.work}' failed on {system}: {result['error']}")
-    return result
+def _ended(process: subprocess.Popen[str], visit: Visit, last_word: str | None = None) -> tuple[str, str]:
+    """What else it wrote, to stdout and to stderr."""
+    try:
+        return process.communicate(last_word, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise LiftlogError(f"the program that does '{visit.work}' did not end") from None
 
 
-def ratios(mine: Sequence[float], its: Sequence[float]) -> list[float]:
-    """Ours over its, round by round."""
-    return [one / max(other, 1e-9) for one, other in zip(mine, its, strict=True)]
-
-
-def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """The spread is (max - min) / median."""
-    middle = statistics.median(values)
-    return middle, (max(values) - min(values)) / middle
+def _failed(system: str, visit: Visit) -> str:
+    return f"'{visit.work}' failed on {system}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import statistics
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from liftlog.bench.door import Found, Visited, measure, median_and_spread, ratios
+from liftlog.bench.checks import check_folder, check_ranges
+from liftlog.bench.door import Found, Visited, measure
 from liftlog.bench.door_systems import DoorCluster, DoorSystem, PlainJetStream, fill
 from liftlog.bench.door_user import PUBLISH, PULL, PUT, REPLAY, WORKS, Visit
+from liftlog.bench.rounds import median_and_spread, ratios
 from liftlog.messages import PULL_MAX
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
@@ -110,20 +112,16 @@ def run_jetstream(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (
+    ranges = (
         ("count", 100, 10_000_000),
         ("size", 1, 500_000),
         ("batch", 1, PULL_MAX),
         ("at_once", 1, 10_000),
         ("seconds", 0.5, 3600),
         ("rounds", 1, 1000),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            said = name.replace("_", "-")
-            raise LiftlogError(f"--{said} {value:g} is out of range; choose {low} to {high}")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    )
+    check_ranges(options, ranges, "g")
+    check_folder(options.dir)
 
 
 def verdicts_of(found: Found, replicas: int) -> list[str]:
@@ -140,8 +138,8 @@ def verdicts_of(found: Found, replicas: int) -> list[str]:
 def _compared(work: str, other: str, mine: list[Visited], its: list[Visited], aim: float) -> str:
     """`aim`: it is met from there on; 0: none was set."""
     rates = ratios([one.rate for one in mine], [one.rate for one in its])
-    over, _ = median_and_spread(rates)
-    cpu, _ = median_and_spread(ratios([one.cpu_us for one in mine], [one.cpu_us for one in its]))
+    over = statistics.median(rates)
+    cpu = statistics.median(ratios([one.cpu_us for one in mine], [one.cpu_us for one in its]))
     told = f"{work}: {over:.2f} times the rate of {other} ({min(rates):.2f} to {max(rates):.2f}), "
     told += f"{cpu:.1f} times its CPU"
     return f"{told} (aim: at least {aim:g}, {'met' if over >= aim else 'missed'})" if aim else told
@@ -171,8 +169,8 @@ def _print(options: argparse.Namespace, found: Found, verdicts: list[str]) -> No
     for work, systems in found.items():
         for name, rounds in systems.items():
             rate, spread = median_and_spread([one.rate for one in rounds])
-            cpu_us, _ = median_and_spread([one.cpu_us for one in rounds])
-            client_us, _ = median_and_spread([one.client_cpu_us for one in rounds])
+            cpu_us = statistics.median(one.cpu_us for one in rounds)
+            client_us = statistics.median(one.client_cpu_us for one in rounds)
             table.add_row(
                 f"{work}, {name}", f"{rate:,.0f}", f"{spread:.0%}", f"{cpu_us:.1f}", f"{client_us:.1f}"
             )

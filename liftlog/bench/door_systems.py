@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
 import nats
-import nats.errors
 from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, StorageType, StreamConfig
-from nats.js.errors import Error as JetStreamError
 
 from liftlog.bench.cluster import wait_for_level
 from liftlog.bench.door_user import BUCKET, PUBLISH, PULL, PUT, PUT_IN_TURN, READ, REPLAY, WRITTEN
-from liftlog.bench.jetstream import READY_TIMEOUT_S, JetStream
+from liftlog.bench.jetstream import READY_TIMEOUT_S, JetStream, until_made
 from liftlog.bench.load import Load
 from liftlog.bench.publish import run_load
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
 from liftlog.types import LiftlogError
+
+NOT_CREATED = "a stream was not created"
 
 
 class DoorSystem(Protocol):
@@ -102,24 +101,11 @@ async def make_streams(url: str, replicas: int) -> dict[str, str]:
             config = StreamConfig(
                 name=name, subjects=[name], storage=StorageType.FILE, num_replicas=replicas
             )
-            await _until_made(partial(jetstream.add_stream, config))
+            await until_made(partial(jetstream.add_stream, config), NOT_CREATED)
         bucket = KeyValueConfig(bucket=BUCKET, replicas=replicas)
-        await _until_made(partial(jetstream.create_key_value, bucket))
+        await until_made(partial(jetstream.create_key_value, bucket), NOT_CREATED)
         streams = sorted(set(STREAM_OF.values()))
         return {stream: await _leader(jetstream, stream) for stream in streams}
-
-
-async def _until_made(make: Callable[[], Awaitable[object]]) -> None:
-    """A cluster needs a moment to elect whoever makes streams."""
-    deadline_s = time.monotonic() + READY_TIMEOUT_S
-    while True:
-        try:
-            await make()
-            return
-        except (JetStreamError, nats.errors.Error) as error:
-            if time.monotonic() > deadline_s:
-                raise LiftlogError(f"a stream was not created: {error}") from None
-            await asyncio.sleep(0.2)
 
 
 async def _leader(jetstream: JetStreamContext, stream: str) -> str:

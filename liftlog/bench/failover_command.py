@@ -12,11 +12,11 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_range
 from liftlog.bench.failover import LiftlogVictim, Outage, Victim, load_of, measure_kills, summary_of_kills
 from liftlog.bench.jetstream_victim import JetStreamVictim
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 SUBJECT = "bench.failover"
@@ -45,10 +45,8 @@ def add_failover(kinds: Any) -> None:
 
 
 def run_failover(options: argparse.Namespace) -> int:
-    if not 1 <= options.kills <= 1000:
-        raise LiftlogError(f"--kills {options.kills} is out of range; choose 1 to 1000")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    check_range("kills", options.kills, 1, 1000)
+    check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         victims: list[Victim] = [LiftlogVictim(scratch, SUBJECT, STREAM)]
         if options.vs == "jetstream":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import nats
@@ -70,26 +71,16 @@ class JetStream:
 
     async def _create(self) -> int:
         """Create the stream; returns the port of its leader's server, the best place to publish at."""
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        config = StreamConfig(
+            name=self._stream,
+            subjects=[self._subject],
+            storage=StorageType.FILE,
+            num_replicas=self._replicas,
+        )
         client = await nats.connect(self._servers[0].url)
         try:
-            while True:
-                try:
-                    jetstream = client.jetstream(timeout=1)
-                    await jetstream.add_stream(
-                        StreamConfig(
-                            name=self._stream,
-                            subjects=[self._subject],
-                            storage=StorageType.FILE,
-                            num_replicas=self._replicas,
-                        )
-                    )
-                    break
-                except (JetStreamError, nats.errors.Error) as error:
-                    # A cluster needs a moment to elect its metadata leader.
-                    if time.monotonic() > deadline_s:
-                        raise LiftlogError(f"JetStream did not create a stream: {error}") from None
-                    await asyncio.sleep(0.2)
+            jetstream = client.jetstream(timeout=1)
+            await until_made(partial(jetstream.add_stream, config), "JetStream did not create a stream")
             info = await jetstream.stream_info(self._stream)
         finally:
             await client.close()
@@ -108,6 +99,21 @@ class JetStream:
                 await client.close()
 
         return asyncio.run(ask())
+
+
+async def until_made(make: Callable[[], Awaitable[object]], problem: str) -> None:
+    """Make a stream: a cluster needs a moment to elect whoever makes it. Raises LiftlogError, which begins
+    with `problem`.
+    """
+    deadline_s = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        try:
+            await make()
+            return
+        except (JetStreamError, nats.errors.Error) as error:
+            if time.monotonic() > deadline_s:
+                raise LiftlogError(f"{problem}: {error}") from None
+            await asyncio.sleep(0.2)
 
 
 def _config(folder: Path, name: str, sync_always: bool, routes: list[int], index: int) -> str:

@@ -16,6 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from liftlog.bench.checks import check_folder, check_range
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.floor import NAMES, Floor
 from liftlog.bench.jetstream import JetStream
@@ -152,11 +153,8 @@ def _configurations(options: argparse.Namespace) -> Sequence[Configuration]:
     if options.five and given:
         raise LiftlogError(f"--five names its own loads; leave out --{next(iter(given))}")
     for name, value in (given | {"rounds": options.rounds}).items():
-        low, high = LEAST[name], GREATEST[name]
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
-    if not 0.5 <= options.seconds <= SECONDS_MAX:
-        raise LiftlogError(f"--seconds {options.seconds:g} is out of range; choose 0.5 to {SECONDS_MAX}")
+        check_range(name, value, LEAST[name], GREATEST[name], "g")
+    check_range("seconds", options.seconds, 0.5, SECONDS_MAX, "g")
     configurations = FIVE if options.five else (Configuration(**({"size": 256, "rate": 3000.0} | given)),)
     for one in configurations:
         if one.rate * options.seconds > MESSAGES_MAX:
@@ -164,8 +162,7 @@ def _configurations(options: argparse.Namespace) -> Sequence[Configuration]:
                 f"{one.rate:,g} a second for {options.seconds:g} seconds are more than {MESSAGES_MAX:,} "
                 "messages a round; choose fewer --seconds or a lower --rate"
             )
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    check_folder(options.dir)
     for option, path in (("json", options.json), ("svg", options.svg)):
         if path in (None, "-"):
             continue

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.life import EPISODES, FOUNDERS, JOINERS, Life, Lived, medians
 from liftlog.demo.checking import SparkResult, check_on_spark, java_problem, require_parts
 from liftlog.demo.display import Display
@@ -53,16 +54,13 @@ def add_life(kinds: Any) -> None:
 
 
 def run_life(options: argparse.Namespace) -> int:
-    for name, value, low, high in (("rate", options.rate, 1, 20_000), ("rounds", options.rounds, 1, 100)):
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
+    check_ranges(options, (("rate", 1, 20_000), ("rounds", 1, 100)), "g")
     wanted = options.only or EPISODES
     if "shrink" in wanted and "grow" not in wanted:
         raise LiftlogError("--only shrink has nothing to remove; add --only grow")
     if "upgrade" in (options.only or ()) and options.older is None:
         raise LiftlogError("--only upgrade needs an older release; name its checkout with --older")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    check_folder(options.dir)
     older = options.older.resolve() if options.older is not None else None
     if older is not None and not (older / "liftlog" / "__main__.py").is_file():
         raise LiftlogError(

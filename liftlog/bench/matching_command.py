@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_ranges
 from liftlog.bench.matching import (
     ARTICLE_MEMORY_RATIO,
     ARTICLE_OPERATIONS,
@@ -34,7 +35,6 @@ from liftlog.bench.matching import (
     throughput_of,
 )
 from liftlog.terminal import Activity, figure_table, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
@@ -74,10 +74,7 @@ def add_matching(kinds: Any) -> None:
 
 
 def run_matching(options: argparse.Namespace) -> int:
-    for name, low, high in (("rounds", 1, 1000), ("seconds", 0.001, 60)):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
+    check_ranges(options, (("rounds", 1, 1000), ("seconds", 0.001, 60)))
     wanted = options.tables or list(MEASURED)
     found: Found = {}
     with Activity() as activity:

@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.jetstream_many import JetStreamMany, JetStreamStreams
 from liftlog.bench.partitions import ManyPartitions, Phase
 from liftlog.config import PROTOCOL_RANGES
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
@@ -70,16 +70,9 @@ def _setting(text: str) -> tuple[str, int]:
 
 
 def run_partitions(options: argparse.Namespace) -> int:
-    for name, value, low, high in (
-        ("partitions", options.partitions, 1, 100_000),
-        ("nodes", options.nodes, 3, 7),
-        ("idle", options.idle, 0.5, 3600),
-        ("vs-seconds", options.vs_seconds, 1, 3600),
-    ):
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    ranges = (("partitions", 1, 100_000), ("nodes", 3, 7), ("idle", 0.5, 3600), ("vs_seconds", 1, 3600))
+    check_ranges(options, ranges)
+    check_folder(options.dir)
     theirs: JetStreamStreams | None = None
     with Activity() as activity:
         with Scratch("bench", options.dir) as scratch:

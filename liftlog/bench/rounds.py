@@ -49,6 +49,17 @@ class Figure:
         return (self.greatest - self.least) / self.median
 
 
+def ratios(mine: Sequence[float], its: Sequence[float]) -> list[float]:
+    """Ours over its, round by round."""
+    return [one / max(other, 1e-9) for one, other in zip(mine, its, strict=True)]
+
+
+def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """The spread is (max - min) / median."""
+    middle = statistics.median(values)
+    return middle, (max(values) - min(values)) / middle
+
+
 def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
     """Round 0 is for warming up; then so many that count. Who comes first changes from round to round."""
     for number in range(rounds + 1):

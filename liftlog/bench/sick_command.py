@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.sick import CASES, LEARNING_S, SYNC_MS, SickCase, SickFinding, measure_case
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 
@@ -39,19 +39,15 @@ def add_sick(kinds: Any) -> None:
 
 
 def run_sick(options: argparse.Namespace) -> int:
-    for name, low, high in (
-        ("before", 3.0, 3600.0),
-        ("seconds", 5.0, 3600.0),
-        ("after", 3.0, 3600.0),
-        ("rate", 100.0, 100_000.0),
-        ("sync_ms", 1.0, 10_000.0),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            option = name.replace("_", "-")
-            raise LiftlogError(f"--{option} {value:g} is out of range; choose {low:g} to {high:g}")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    ranges = (
+        ("before", 3, 3600),
+        ("seconds", 5, 3600),
+        ("after", 3, 3600),
+        ("rate", 100, 100_000),
+        ("sync_ms", 1, 10_000),
+    )
+    check_ranges(options, ranges, "g")
+    check_folder(options.dir)
     found = []
     for number, name in enumerate(options.case or CASES):
         case = SickCase(

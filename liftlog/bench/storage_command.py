@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from liftlog.bench.checks import check_folder, check_range
 from liftlog.bench.rounds import Figure
 from liftlog.bench.stall import Latency, measure_stall
 from liftlog.bench.storage_io import Progress, measure_append, measure_read, measure_send
@@ -116,13 +117,11 @@ def _check_options(options: argparse.Namespace) -> None:
         *(("open-mb", size, 1, 1_000_000) for size in options.open_mb or ()),
     ]
     for name, value, low, high in numbers:
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
+        check_range(name, value, low, high)
 
 
 def _folder(given: Path | None) -> Path:
-    if given is not None and not given.is_dir():
-        raise LiftlogError(f"--folder {given} is not a folder; create it or name another")
+    check_folder(given, "folder")
     folder = given or DEFAULT_FOLDER
     try:
         folder.mkdir(exist_ok=True)

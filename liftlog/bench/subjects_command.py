@@ -11,9 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
+from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, large_number, print_figures
-from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
@@ -45,16 +45,9 @@ def add_subjects(kinds: Any) -> None:
 
 
 def run_subjects(options: argparse.Namespace) -> int:
-    for name, low, high in (
-        ("messages", 1_000, 100_000_000),
-        ("subjects", 10, 10_000_000),
-        ("rounds", 1, 1000),
-    ):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    ranges = (("messages", 1_000, 100_000_000), ("subjects", 10, 10_000_000), ("rounds", 1, 1000))
+    check_ranges(options, ranges)
+    check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         found = _measure(options, scratch.folder, activity)
     if options.json:

@@ -30,7 +30,7 @@ from liftlog.api.plain import to_plain
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.bounds import END, Start, Until
-from liftlog.client.connecting import server_info, why_not_connected
+from liftlog.client.connecting import NatsPlace, connect_nats
 from liftlog.client.consuming import UsesConsumers
 from liftlog.client.cursors import UsesCursors
 from liftlog.client.direct import KnownNodes
@@ -79,7 +79,8 @@ CONNECT_TIMEOUT_MS = 3000
 REQUEST_TIMEOUT_MS = 12_000
 """A little more than the core's own `request_timeout_ms`, so that its clearer error comes first."""
 ATTEMPT_TIMEOUT_S = 3.0
-COMPLAINTS_MAX = 16
+PENDING_BYTES = 64 * 1024 * 1024
+"""So much is kept for NATS while it is away."""
 RETRY_PAUSE_S = 0.1
 
 
@@ -128,38 +129,15 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         """
         if not CLUSTER_NAME.fullmatch(cluster):
             raise LiftlogError(f"no cluster is called {cluster!r}: use 1 to 64 letters, digits, '_' or '-'")
-        reasons: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
-        login.check(url)
-
-        async def remember(error: Exception) -> None:
-            reasons.append(error)
-
-        shown = url.rsplit("@", 1)[-1]
         connection = NatsConnection()
-        connecting = connection.connect(
-            servers=url.split(","),
+        complaints = await connect_nats(
+            connection,
+            NatsPlace(url, login, shown=url.rsplit("@", 1)[-1]),
             name="liftlog-client",
-            connect_timeout=max(1, connect_timeout_ms // 1000),
-            error_cb=remember,
-            reconnect_time_wait=1,
-            max_reconnect_attempts=-1,
-            pending_size=64 * 1024 * 1024,
-            tls=login.tls_context() if login.wants_tls else None,
-            user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
-            nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
+            time_s=connect_timeout_ms / 1000,
+            pending_bytes=PENDING_BYTES,
         )
-        try:
-            await asyncio.wait_for(connecting, connect_timeout_ms / 1000)
-        except (OSError, nats.errors.Error, ValueError) as error:  # TimeoutError is an OSError
-            if not isinstance(error, TimeoutError) or not reasons:
-                reasons.append(error)
-            given = login.signs or login.cert_file is not None or "@" in url
-            why = why_not_connected(connection, reasons[-1], given)
-            raise Unreachable(f"cannot reach NATS at {shown}: {why}") from None
-        if (login.wants_tls or "tls://" in url) and not server_info(connection).get("tls_required"):
-            await connection.close()
-            raise Unreachable(f"NATS at {shown} does not speak TLS, which its URL or a CA file asks for")
-        return cls(connection, cluster, secret_file, timeout_ms, reasons)
+        return cls(connection, cluster, secret_file, timeout_ms, complaints)
 
     async def close(self) -> None:
         await self.nodes.close()

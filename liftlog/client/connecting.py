@@ -1,15 +1,33 @@
-"""Why NATS cannot be reached, and what nats-py does not tell of a connection."""
+"""How a connection to NATS is made, why it cannot be, and what nats-py does not tell of one."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
+from collections import deque
+from typing import NamedTuple
 
+import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.nats_login import refusal
+from liftlog.client.errors import Unreachable
+from liftlog.nats_login import NatsLogin, refusal
 
-_REMEDY = "start a nats-server there, or pass another --nats URL (or LIFTLOG_NATS)"
+COMPLAINTS_MAX = 16
+
+
+class NatsPlace(NamedTuple):
+    """A NATS, and how errors speak of it. `shown`: its address without what one logs in with; `url_option`,
+    `ca_option`: where the user says these.
+    """
+
+    url: str
+    login: NatsLogin
+    shown: str
+    what: str = "NATS"
+    url_option: str = "--nats URL (or LIFTLOG_NATS)"
+    ca_option: str = "--nats-ca"
 
 
 def _not_about_eof(record: logging.LogRecord) -> bool:
@@ -25,11 +43,52 @@ def server_info(connection: NatsConnection) -> dict[str, object]:
     return getattr(connection, "_server_info", {})
 
 
-def why_not_connected(connection: NatsConnection, error: Exception, login_given: bool) -> str:
+async def connect_nats(
+    connection: NatsConnection, place: NatsPlace, *, name: str, time_s: float, pending_bytes: int
+) -> deque[Exception]:
+    """Connect, and stay connected. Returns where what NATS says against us is kept, the latest last. Raises
+    Unreachable, with address and reason; LiftlogError for files that cannot be used.
+    """
+    complaints: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
+    url, login = place.url, place.login
+    login.check(url)
+
+    async def remember(error: Exception) -> None:
+        complaints.append(error)
+
+    connecting = connection.connect(
+        servers=url.split(","),
+        name=name,
+        connect_timeout=max(1, int(time_s)),
+        error_cb=remember,
+        reconnect_time_wait=1,
+        max_reconnect_attempts=-1,
+        pending_size=pending_bytes,
+        tls=login.tls_context() if login.wants_tls else None,
+        user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
+        nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
+    )
+    try:
+        await asyncio.wait_for(connecting, time_s)
+    except (OSError, nats.errors.Error, ValueError) as error:  # TimeoutError is an OSError
+        if not isinstance(error, TimeoutError) or not complaints:
+            complaints.append(error)
+        why = _why_not(connection, place, complaints[-1])
+        raise Unreachable(f"cannot reach {place.what} at {place.shown}: {why}") from None
+    if (login.wants_tls or "tls://" in url) and not server_info(connection).get("tls_required"):
+        await connection.close()
+        text = f"{place.what} at {place.shown} does not speak TLS"
+        raise Unreachable(f"{text}, which its URL or a CA file asks for")
+    return complaints
+
+
+def _why_not(connection: NatsConnection, place: NatsPlace, error: Exception) -> str:
     """The last error of an attempt to connect, and what to do about it."""
-    info = server_info(connection)
+    info, login = server_info(connection), place.login
     if isinstance(error, ssl.SSLError):
-        return f"{error}; say whose certificates to believe with --nats-ca FILE"
+        return f"{error}; say whose certificates to believe with {place.ca_option} FILE"
     if isinstance(error, ConnectionRefusedError) or not info.get("auth_required"):
-        return f"{str(error) or 'no answer'}; {_REMEDY}"
-    return refusal(True, login_given, str(error) if "Authorization" in str(error) else "")
+        remedy = f"start a nats-server there, or pass another {place.url_option}"
+        return f"{str(error) or 'no answer'}; {remedy}"
+    given = login.signs or login.cert_file is not None or "@" in place.url
+    return refusal(True, given, str(error) if "Authorization" in str(error) else "")

@@ -261,5 +261,3 @@ def _show_moved(args: argparse.Namespace, name: str, moved: Moved) -> int:
         )
         return EXIT_DIFFERS
     return 0
-
-

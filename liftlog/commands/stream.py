@@ -35,6 +35,7 @@ from liftlog.commands.streamoptions import (
     add_sealing,
     add_sharing,
     add_subjects,
+    add_switch,
 )
 from liftlog.commands.streamsubjects import add_subject_actions
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
@@ -205,37 +206,29 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
     _add_messages_max(create)
     _add_subject_limit(create)
-    create.add_argument(
+    add_switch(
+        create,
         "--allow-rollup",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
+        "let messages with the header Nats-Rollup delete older ones, of a stream with --removal",
     )
-    create.add_argument(
+    add_switch(
+        create,
         "--allow-ttl",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
+        "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
     option("segment-records", positive_count, "N", "greatest number of records in a segment")
-    create.add_argument(
+    add_switch(
+        create,
         "--removal",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="let single messages be deleted (stream delete-message); cannot be altered later",
+        "let single messages be deleted (stream delete-message); cannot be altered later",
     )
-    create.add_argument(
+    add_switch(
+        create,
         "--work-queue",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="delete each message when its consumer is done with it, of a stream with --removal; cannot be "
+        "delete each message when its consumer is done with it, of a stream with --removal; cannot be "
         "altered later",
     )
     add_denials(create)
@@ -301,12 +294,10 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("retention-ms", duration_ms, "MS", "drop segments whose records are all older; 0 = never")
     option("retention-bytes", size_bytes, "BYTES", "drop old segments beyond this size; 0 = never")
     option("retention-messages", natural, "N", "drop old segments beyond so many messages; 0 = never")
-    alter.add_argument(
+    add_switch(
+        alter,
         "--compact",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="keep the last record of every key from now on; cannot be switched off again",
+        "keep the last record of every key from now on; cannot be switched off again",
     )
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
@@ -359,13 +350,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     add_other_notes(alter)
     alter.set_defaults(paused=UNSET)
     way = alter.add_mutually_exclusive_group()
-    way.add_argument(
-        "--read-only",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="refuse messages; what is there is kept and read as before",
-    )
+    add_switch(way, "--read-only", "refuse messages; what is there is kept and read as before")
     way.add_argument(
         "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
     )

@@ -29,6 +29,11 @@ class _Subjects(argparse.Action):
         given.subject, given.more_subjects = values[0], tuple(values[1:])
 
 
+def add_switch(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    """What is there when it is named; UNSET otherwise."""
+    parser.add_argument(name, action="store_const", const=True, default=UNSET, help=text)
+
+
 def add_sharing(create: argparse.ArgumentParser) -> None:
     """Who else gets a message, and who answers it (N8, N9, N11)."""
     create.add_argument(
@@ -47,13 +52,7 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
 def add_denials(parser: argparse.ArgumentParser) -> None:
     """What nobody can do any more (R19)."""
     for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
-        parser.add_argument(
-            name,
-            action="store_const",
-            const=True,
-            default=UNSET,
-            help=f"let nobody ask that {what}; cannot be taken back",
-        )
+        add_switch(parser, name, f"let nobody ask that {what}; cannot be taken back")
 
 
 def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
@@ -78,13 +77,7 @@ def add_other_notes(alter: argparse.ArgumentParser) -> None:
 
 def add_sealing(alter: argparse.ArgumentParser) -> None:
     """R19: the end of a stream's writing."""
-    alter.add_argument(
-        "--sealed",
-        action="store_const",
-        const=True,
-        default=UNSET,
-        help="take no message any more, and let nobody delete or purge any, for ever",
-    )
+    add_switch(alter, "--sealed", "take no message any more, and let nobody delete or purge any, for ever")
 
 
 def add_subjects(alter: argparse.ArgumentParser) -> None:

@@ -36,13 +36,19 @@ class AckSubject(NamedTuple):
     pending: int
 
     def __str__(self) -> str:
-        numbers = ".".join(map(str, self[2:]))
-        return f"{acks_of(self.stream, self.consumer)}{numbers}"
+        return ack_subject(acks_of(self.stream, self.consumer), *self[2:])
 
 
 def acks_of(stream: str, consumer: str) -> str:
     """How the subjects of all its acks begin; the five numbers follow."""
     return f"{ACK_PREFIX}.{stream}.{consumer}."
+
+
+def ack_subject(
+    begins: str, delivered: int, stream_seq: int, consumer_seq: int, timestamp_ns: int, pending: int
+) -> str:
+    """The subject for one ack; `begins`: `acks_of` its consumer."""
+    return f"{begins}{delivered}.{stream_seq}.{consumer_seq}.{timestamp_ns}.{pending}"
 
 
 def parse_ack_subject(subject: str) -> AckSubject | None:

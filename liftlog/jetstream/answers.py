@@ -13,6 +13,7 @@ TYPE_PREFIX = "io.nats.jetstream.api.v1."
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """What stands for no time."""
 NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 
 
 class JsAnswer(msgspec.Struct, omit_defaults=False):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from liftlog.jetstream.answers import NS_PER_MS
+from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
@@ -19,7 +19,7 @@ from liftlog.version import VERSION
 
 API_LEVEL = 0
 """Reported, a promise: clients use what a level brings. 1 is message TTL, pauses and priority groups."""
-DUPLICATE_WINDOW_NS = 120 * 1_000_000_000
+DUPLICATE_WINDOW_NS = 120 * NS_PER_S
 """JetStream's, where none is named."""
 SHORTEST_NS = 100 * NS_PER_MS
 """No shorter age, and no shorter window, means anything."""

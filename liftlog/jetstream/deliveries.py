@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 from liftlog.client.consuming import Delivery
 from liftlog.client.errors import RequestFailed
+from liftlog.jetstream.ackwords import ack_subject
 from liftlog.jetstream.answers import NS_PER_MS
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import LeafMessage
@@ -19,9 +20,9 @@ MESSAGE_SIZE = "Nats-Msg-Size"
 def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
     """A message for `to`: under its own subject, with the subject for its ack as reply."""
     record = given.record
-    reply = (
-        f"{known.acks_at}{given.delivered}.{record.offset + 1}.{given.sequence}"
-        f".{record.timestamp_ms * NS_PER_MS}.{given.to_come}"
+    time_ns = record.timestamp_ms * NS_PER_MS
+    reply = ack_subject(
+        known.acks_at, given.delivered, record.offset + 1, given.sequence, time_ns, given.to_come
     )
     block, body = record.headers, record.value or b""
     if known.config.headers_only:

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Mapping
 
 from liftlog.jetstream import statuses
+from liftlog.jetstream.answers import NS_PER_S
 from liftlog.jetstream.leaf import Leaf, LeafMessage
-
-NS = 1_000_000_000
 
 
 class Heartbeats:
@@ -18,7 +17,7 @@ class Heartbeats:
         self._leaf = leaf
         self._to = to
         self._clock = asyncio.get_running_loop().time
-        self._every_s = every_ns / NS
+        self._every_s = every_ns / NS_PER_S
         self._due_at = self._clock() + self._every_s
         self.last = (0, 0)
         """Sequences of what was given last: the consumer's, the stream's."""

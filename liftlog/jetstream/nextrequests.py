@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.jetstream.answers import NS_PER_MS
+from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
 from liftlog.jetstream.statuses import JsStatus, bad_request
 
@@ -69,13 +69,13 @@ def check_limits(request: NextRequest, config: JsConsumerConfig) -> None:
 
 def go_duration(ns: int) -> str:
     """A duration as Go writes it: 1.5s, 2m0s, 1h0m0s, 20ms."""
-    if ns < 1_000_000_000:
+    if ns < NS_PER_S:
         for unit, size in (("ms", NS_PER_MS), ("µs", 1000), ("ns", 1)):
             if ns >= size:
                 return f"{ns / size:g}{unit}"
         return "0s"
-    minutes, rest = divmod(ns, 60 * 1_000_000_000)
-    seconds = f"{rest / 1_000_000_000:.9f}".rstrip("0").rstrip(".")
+    minutes, rest = divmod(ns, 60 * NS_PER_S)
+    seconds = f"{rest / NS_PER_S:.9f}".rstrip("0").rstrip(".")
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours}h{minutes}m{seconds}s"

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
+from liftlog.jetstream.answers import NS_PER_S
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.deliveries import give_back, give_back_late, message_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
-from liftlog.jetstream.heartbeats import NS, Heartbeats
+from liftlog.jetstream.heartbeats import Heartbeats
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
 from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
@@ -52,7 +53,7 @@ class Pull:
         self._by_bytes = request.max_bytes > 0
         self._given = False
         self._no_wait = request.no_wait
-        self._until = self._clock() + request.expires / NS if request.expires else None
+        self._until = self._clock() + request.expires / NS_PER_S if request.expires else None
         self._beats = Heartbeats(room.leaf, reply, request.idle_heartbeat)
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.jetstream import consumerfaults as faults
+from liftlog.jetstream.answers import NS_PER_S
 from liftlog.jetstream.configs import ConsumerLimits, max_consumers
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
 from liftlog.jetstream.dispatch import Room
@@ -34,5 +35,5 @@ def within_limits(config: JsConsumerConfig, limits: ConsumerLimits) -> JsConsume
         if config.inactive_threshold == 0:
             changes["inactive_threshold"] = limits.inactive_threshold
         elif config.inactive_threshold > limits.inactive_threshold:
-            raise faults.INACTIVE_TOO_LONG.because(f"{limits.inactive_threshold / 1e9:g}s")
+            raise faults.INACTIVE_TOO_LONG.because(f"{limits.inactive_threshold / NS_PER_S:g}s")
     return msgspec.structs.replace(config, **changes)

@@ -184,14 +184,11 @@ class StreamCopying:
                     self.stored_to = max(self.stored_to, sender.stored_to)
                     await self._say_how_far(position)
                     if near is not None and reading.level:
-                        await sender.drain()
-                        self.stored_to = sender.stored_to
-                        await self._drop_fillers()
+                        await self._settle(sender)
                         await near()
-                await sender.drain()
+                await self._settle(sender)
             finally:
                 self.stored_to = max(self.stored_to, sender.stored_to)
-        await self._drop_fillers()
 
     async def _begin(self) -> int:
         """Where to go on. What is there and was not written by us is compared."""
@@ -232,13 +229,14 @@ class StreamCopying:
                     raise too_many(self._fillers, self._bounds.fillers)
             await sender.send(packet)
             if self._fillers_here >= FILLERS_AT_ONCE:
-                await sender.drain()
-                self.stored_to = sender.stored_to
-                await self._drop_fillers()
+                await self._settle(sender)
                 await self._say_how_far(sender.stored_to)
         return until
 
-    async def _drop_fillers(self) -> None:
+    async def _settle(self, sender: PacketSender) -> None:
+        """Wait until all that was sent is stored, and delete the fillers among it."""
+        await sender.drain()
+        self.stored_to = sender.stored_to
         if self._fillers_here:
             await self._target.drop_fillers(self.plan, self.stored_to)
             self._fillers_here = 0

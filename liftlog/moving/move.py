@@ -26,8 +26,6 @@ ROUNDS = 3
 """So often the origin may have got messages while both were compared."""
 COMPARED_EVERY = 10_000
 """A mirror is compared with the origin once so many messages were copied."""
-
-
 LOOKS, LOOK_S = 20, 0.1
 """So often, and so far apart, messages are counted."""
 
@@ -101,24 +99,20 @@ class Move:
 
     async def _origin_hears(self) -> bool:
         """Whether what we publish as clients of the cluster comes to clients of the origin."""
-        inbox = self._origin.nats.new_inbox()
-        heard = asyncio.Event()
-
-        async def came(_: object) -> None:
-            heard.set()
-
+        origin = self._origin.nats
+        inbox = origin.new_inbox()
         try:
-            subscription = await self._origin.nats.subscribe(inbox, cb=came)
-            await self._origin.nats.flush()
+            subscription = await origin.subscribe(inbox)
+            await origin.flush()
             await self._client.nats.publish(inbox, b"")
-            await asyncio.wait_for(heard.wait(), HEARD_S)
-        except TimeoutError:
-            return False
+            try:
+                await subscription.next_msg(HEARD_S)
+            except nats.errors.TimeoutError:
+                return False
+            finally:
+                await subscription.unsubscribe()
         except nats.errors.Error as error:
             raise LiftlogError(f"cannot see whether both are one NATS account: {error}") from None
-        finally:
-            if heard.is_set():
-                await subscription.unsubscribe()
         return True
 
     async def begin(self, outlook: Outlook, stop: asyncio.Event) -> StreamCopying:
@@ -169,7 +163,9 @@ class Move:
         await copying.insist(self._target.refresh)
         for one in consumers.made:
             await copying.insist(functools.partial(make_consumer, self._client, self._target.stream, one))
-        self._refuse_if_more(await copying.insist(copying.look), last)
+        found_last = (await copying.insist(copying.look)).state.last_seq
+        if found_last != last:
+            raise _got_more(found_last - last)
         messages = await copying.insist(self._target.messages)
         await copying.insist(lambda: self._target.finish(plan))
         late = max(0, (await self._origin.stream()).state.last_seq - last)
@@ -194,8 +190,7 @@ class Move:
                     raise Differs(f"{text}: were some deleted here?")
             if found.state.last_seq == last:
                 return last
-        self._refuse_if_more(found, last)
-        return last
+        raise _got_more(found.state.last_seq - last)
 
     async def _has_as_many(self, copying: StreamCopying, messages: int) -> bool:
         """Whether both have as many messages; what the target deletes by itself takes it a moment."""
@@ -205,14 +200,6 @@ class Move:
                 return ours == messages
             await asyncio.sleep(LOOK_S)
         return False
-
-    def _refuse_if_more(self, found: OriginStream, last: int) -> None:
-        more = found.state.last_seq - last
-        if more:
-            raise LiftlogError(
-                f"the origin has got {more} messages meanwhile: stop what publishes to it, and run this "
-                "again; until then --follow keeps the copy near"
-            )
 
     async def _compare(self, copying: StreamCopying, begin: int) -> None:
         """Compare from the offset `begin` on, delete what the origin has deleted, note how far it went."""
@@ -238,3 +225,9 @@ class Move:
             last=places.seq(end) - 1,
         )
 
+
+def _got_more(messages: int) -> LiftlogError:
+    return LiftlogError(
+        f"the origin has got {messages} messages meanwhile: stop what publishes to it, and run this again; "
+        "until then --follow keeps the copy near"
+    )

@@ -5,7 +5,6 @@ What may be there again later raises OriginAway; what will not, LiftlogError.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -14,8 +13,9 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.client.connecting import server_info, why_not_connected
+from liftlog.client.connecting import NatsPlace, connect_nats
 from liftlog.client.errors import Unreachable, forbids
+from liftlog.jetstream.errors import STREAM_NOT_FOUND
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError
 
@@ -24,11 +24,9 @@ T = TypeVar("T")
 ASK_S = 5.0
 """So long an answer may take."""
 CONNECT_S = 5.0
-COMPLAINTS_MAX = 16
 PENDING_BYTES = 16 * 1024 * 1024
 NOT_ENABLED = (10039, 10076)
 """JetStream's numbers for a server, or an account, without it."""
-STREAM_NOT_FOUND, CONSUMER_NOT_FOUND = 10059, 10014
 
 Taker = Callable[[bytes, bytes, bytes, bytes], None]
 """Takes subject, reply subject, body and header block of a message, as they came."""
@@ -63,6 +61,10 @@ class OriginPlace(NamedTuple):
         """The address without what one logs in with."""
         return ",".join(one.rsplit("@", 1)[-1] for one in self.url.split(","))
 
+    @property
+    def nats(self) -> NatsPlace:
+        return NatsPlace(self.url, self.login, self.shown, "the origin's NATS", "--from URL", "--from-ca")
+
 
 class OriginState(msgspec.Struct):
     """What JetStream says is in the stream."""
@@ -71,7 +73,6 @@ class OriginState(msgspec.Struct):
     first_seq: int
     last_seq: int
     bytes: int = 0
-    num_deleted: int = 0
 
 
 class OriginStream(msgspec.Struct):
@@ -96,7 +97,6 @@ class OriginConsumer(msgspec.Struct):
     delivered: OriginPair
     ack_floor: OriginPair
     num_ack_pending: int = 0
-    num_redelivered: int = 0
 
 
 class _Page(msgspec.Struct):
@@ -144,49 +144,27 @@ class JetStreamOrigin:
     def __init__(self, place: OriginPlace) -> None:
         self.place = place
         self.nats = TellingConnection()
-        self._complaints: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
+        self._complaints: deque[Exception] = deque()
 
     async def __aenter__(self) -> JetStreamOrigin:
         """Connect. Raises Unreachable, LiftlogError."""
-        place, login = self.place, self.place.login
-        login.check(place.url)
-
-        async def remember(error: Exception) -> None:
-            self._complaints.append(error)
-
-        connecting = self.nats.connect(
-            servers=place.url.split(","),
-            name="liftlog-import",
-            connect_timeout=int(CONNECT_S),
-            error_cb=remember,
-            reconnect_time_wait=1,
-            max_reconnect_attempts=-1,
-            pending_size=PENDING_BYTES,
-            tls=login.tls_context() if login.wants_tls else None,
-            user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
-            nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
-        )
         try:
-            await asyncio.wait_for(connecting, CONNECT_S)
-        except (OSError, nats.errors.Error, ValueError) as error:
-            if not isinstance(error, TimeoutError) or not self._complaints:
-                self._complaints.append(error)
-            given = login.signs or login.cert_file is not None or "@" in place.url
-            why = why_not_connected(self.nats, self._complaints[-1], given)
+            self._complaints = await connect_nats(
+                self.nats,
+                self.place.nats,
+                name="liftlog-import",
+                time_s=CONNECT_S,
+                pending_bytes=PENDING_BYTES,
+            )
+        except Unreachable:
             await self.nats.close()
-            why = why.replace("--nats URL (or LIFTLOG_NATS)", "--from URL")
-            why = why.replace("--nats-ca", "--from-ca")
-            raise Unreachable(f"cannot reach the origin's NATS at {place.shown}: {why}") from None
-        if (login.wants_tls or "tls://" in place.url) and not server_info(self.nats).get("tls_required"):
-            await self.nats.close()
-            text = f"the origin's NATS at {place.shown} does not speak TLS"
-            raise Unreachable(f"{text}, which its URL or a CA file asks for")
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.nats.close()
 
-    async def ask(self, verb: str, body: object = None, kind: type[T] = _Outcome) -> T:  # type: ignore[assignment]
+    async def ask(self, verb: str, body: object, kind: type[T]) -> T:
         """One call. Raises OriginAway; OriginSays, with what JetStream has against it; LiftlogError."""
         subject = f"{self.place.prefix}.{verb}"
         payload = b"" if body is None else msgspec.json.encode(body)
@@ -216,7 +194,7 @@ class JetStreamOrigin:
         if fault.err_code in NOT_ENABLED:
             text = f"JetStream at {where}: {fault.description}; is this the right account?"
             return OriginSays(fault.err_code, text)
-        if fault.err_code == STREAM_NOT_FOUND:
+        if fault.err_code == STREAM_NOT_FOUND.err_code:
             return OriginSays(fault.err_code, f"there is no stream '{stream}' at {where}")
         if fault.code == 503:
             return OriginAway(f"JetStream at {where} is not ready: {fault.description}")
@@ -225,7 +203,7 @@ class JetStreamOrigin:
 
     async def stream(self) -> OriginStream:
         """What it is, and what is in it now."""
-        return await self.ask(f"STREAM.INFO.{self.place.stream}", kind=OriginStream)
+        return await self.ask(f"STREAM.INFO.{self.place.stream}", None, OriginStream)
 
     async def consumers(self) -> list[OriginConsumer]:
         """All that it has, by name."""

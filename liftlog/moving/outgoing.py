@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.client.batches import BATCH_HEADER
-from liftlog.jetstream.answers import rfc3339
+from liftlog.jetstream.answers import NS_PER_MS, rfc3339
 from liftlog.moving.plan import MovePlan, MoveWishes
 from liftlog.moving.reading import OriginMessage
 from liftlog.options.headers import BLOCK_END, BLOCK_START, option_in, read_block
@@ -33,7 +33,6 @@ say, and messages may be greater.
 """
 ENVELOPE_BYTES = 512
 """An envelope counts for the stream's limit of a message, a parcel does not."""
-NS_PER_MS = 1_000_000
 
 
 class Outgoing(NamedTuple):

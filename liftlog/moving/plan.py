@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from liftlog.jetstream.configs import JsStreamConfig, name_problem, read_notes, to_stream_config
+from liftlog.jetstream.configs import JsStreamConfig, read_notes, to_stream_config
 from liftlog.jetstream.errors import JsError
 from liftlog.moving.origin import OriginStream
 from liftlog.subjects.grammar import matches
@@ -89,6 +89,8 @@ def time_ms(text: str) -> int:
 
 def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
     """The configuration that the target is to have, as JetStream says it. Raises LiftlogError."""
+    if "name" in wishes.fields:
+        raise LiftlogError("--set name: say with --as NAME how the stream is to be called here")
     # That the first message has another sequence than 1 is what a copy does anyway.
     fields = {**origin.config, "first_seq": 0, **wishes.fields}
     fields = {field: value for field, value in fields.items() if value is not None}
@@ -103,9 +105,6 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
             f"the configuration of '{origin.config.get('name')}' cannot be read here: {error}; leave that "
             "out with --set FIELD=null"
         ) from None
-    problem = name_problem(name)
-    if problem:
-        raise LiftlogError(f"{name!r} is no name of a stream: {problem}; choose another one with --as NAME")
     if config.retention != "limits":
         raise LiftlogError(
             f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "

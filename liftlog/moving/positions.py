@@ -105,5 +105,3 @@ async def _make(client: Client, stream: StreamInfo, moved: MovedConsumer) -> Non
         # Nothing is there yet: it begins with what comes.
         config = msgspec.structs.replace(config, deliver=DELIVER_NEW, offset=0)
         await client.consumer(stream, moved.name, config=config)
-
-

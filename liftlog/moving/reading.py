@@ -20,7 +20,9 @@ import msgspec
 import nats.errors
 
 from liftlog.jetstream.ackwords import AckSubject, parse_ack_subject
-from liftlog.moving.origin import ASK_S, CONSUMER_NOT_FOUND, JetStreamOrigin, OriginAway, OriginSays
+from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, NO_MESSAGE
+from liftlog.jetstream.statuses import BATCH_COMPLETED, IDLE, NO_MESSAGES, REQUEST_TIMEOUT, TOO_LARGE
+from liftlog.moving.origin import ASK_S, JetStreamOrigin, OriginAway, OriginSays
 
 READER_PREFIX = "liftlog-import-"
 """How the consumers are called that read."""
@@ -28,10 +30,7 @@ BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
 """So much is asked for at once, and as much more as one message may have."""
 UNUSED_NS = 60 * 1_000_000_000
-NOTHING_THERE, HEARTBEAT = b"404", b"100"
-TIME_IS_UP = b"Request Timeout"
-NO_MORE_NOW = (b"Message Size Exceeds MaxBytes", b"Batch Completed", b"Requests Pending")
-NO_MESSAGE = 10037
+NO_MORE_NOW = (TOO_LARGE.text, BATCH_COMPLETED.text, "Requests Pending")
 
 
 class OriginMessage(NamedTuple):
@@ -79,7 +78,6 @@ class OriginReading:
         self._origin = origin
         self._next = max(1, first)
         self._inbox = ""
-        self._sid = -1
         self._came: deque[_Came] = deque()
         self._moved = asyncio.Event()
         self._consumer = ""
@@ -95,21 +93,17 @@ class OriginReading:
         connection = self._origin.nats
         self._inbox = connection.new_inbox()
         try:
-            subscription = await connection.subscribe(f"{self._inbox}.*")
+            self._subscription = await connection.subscribe(f"{self._inbox}.*")
         except nats.errors.Error as error:
             raise OriginAway(f"the origin's NATS takes no subscription: {error}") from None
-        self._sid = subscription._id
-        connection.takers[self._sid] = self._take
+        connection.takers[self._subscription._id] = self._take
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        connection = self._origin.nats
-        connection.takers.pop(self._sid, None)
+        del self._origin.nats.takers[self._subscription._id]
         await self._leave_consumer()
-        with contextlib.suppress(nats.errors.Error, KeyError):
-            subscription = connection._subs.get(self._sid)
-            if subscription is not None:
-                await subscription.unsubscribe()
+        with contextlib.suppress(nats.errors.Error):
+            await self._subscription.unsubscribe()
 
     def _take(self, subject: bytes, reply: bytes, body: bytes, block: bytes) -> None:
         self._came.append(_Came(subject, reply, body, block))
@@ -159,7 +153,7 @@ class OriginReading:
             await self._leave_consumer()
             raise
         except OriginSays as said:
-            if said.number != CONSUMER_NOT_FOUND:
+            if said.number != CONSUMER_NOT_FOUND.err_code:
                 raise
             await self._leave_consumer()
             return OriginChunk([], self._next - 1)
@@ -204,7 +198,7 @@ class OriginReading:
         try:
             found = await self._origin.ask(f"STREAM.MSG.GET.{self._origin.place.stream}", body, _Found)
         except OriginSays as said:
-            if said.number != NO_MESSAGE:
+            if said.number != NO_MESSAGE.err_code:
                 raise
             return True
         return found.message.seq > last
@@ -228,11 +222,11 @@ class OriginReading:
 
     async def _is_over(self, came: _Came) -> bool:
         """Whether a status ends the request; another consumer is to be made where it ends this one."""
-        _, _, said = came.block.partition(b"\r\n")[0].partition(b" ")
-        code, _, text = said.partition(b" ")
-        if code == HEARTBEAT:
+        _, _, said = came.block.partition(b"\r\n")[0].decode("utf-8", "replace").partition(" ")
+        code, _, text = said.partition(" ")
+        if code == str(IDLE.code):
             return False
-        if code == NOTHING_THERE or text.strip() == TIME_IS_UP:
+        if code == str(NO_MESSAGES.code) or text.strip() == REQUEST_TIMEOUT.text:
             self._drained = True
         elif text.strip() not in NO_MORE_NOW:
             await self._leave_consumer()

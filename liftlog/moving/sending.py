@@ -16,9 +16,9 @@ import contextlib
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
-from nats.protocol.command import hpub_cmd, pub_cmd
 
 from liftlog.client.publisher import FAIL, OK, expecting, result_of
+from liftlog.jetstream.blocks import publish_block
 from liftlog.messages import ERR_HEADER, ERR_PARCEL, ERR_TOO_LARGE
 from liftlog.moving.outgoing import Packet, parcel_headers
 from liftlog.moving.plan import MovePlan
@@ -111,15 +111,10 @@ class PacketSender:
             headers = parcel_headers(expecting(packet.offset))
             await self._nats.publish(self._carrier, packet.body, reply=inbox, headers=headers)
             return
-        envelope = Envelope(offset=packet.offset, value=packet.body, ack_inbox=inbox, policy=ALL)
-        body = seal(envelope)
+        body = seal(Envelope(offset=packet.offset, value=packet.body, ack_inbox=inbox, policy=ALL))
         if len(body) + len(packet.block) > self._nats.max_payload:
             raise nats.errors.MaxPayloadError
-        block = packet.block
-        # As in `liftlog.jetstream.blocks`: nats-py writes blocks of its own.
-        command = hpub_cmd(packet.subject, "", block, body) if block else pub_cmd(packet.subject, "", body)
-        await self._nats._send_command(command)
-        await self._nats._flush_pending()
+        await publish_block(self._nats, packet.subject, packet.block, body)
 
     async def drain(self) -> None:
         """Wait until all that was sent is stored."""

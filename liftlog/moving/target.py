@@ -11,7 +11,7 @@ from liftlog.client.reader import EARLIEST, NEW
 from liftlog.jetstream.configs import stream_changes
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.streams import refuse_overlap
-from liftlog.messages import ERR_NOT_FOUND, StreamInfo
+from liftlog.messages import ERR_NOT_FOUND, MATCHING_SUBJECTS, StreamInfo
 from liftlog.messages.intake import name_problem
 from liftlog.moving.plan import NOTE_MOVED, NOTE_MOVING, MovePlan, Provenance, provenance_of
 from liftlog.types import LiftlogError, Record, StreamConfig
@@ -141,4 +141,5 @@ class MoveTarget:
 
     async def messages(self) -> int:
         """How many are there now."""
-        return sum((await self.client.subjects(self.stream)).values())
+        reader = self.client.reader(self.stream, 0)
+        return (await reader.ask_subjects(MATCHING_SUBJECTS, ">", limit=1)).messages

@@ -33,13 +33,19 @@ MANY = 20_000
 
 
 @contextmanager
-def jetstream(folder: Path) -> Iterator[NatsServer]:
-    server = NatsServer(folder / "origin", extra=("-js", "-sd", str(folder / "store")), name="origin")
+def running(server: NatsServer) -> Iterator[NatsServer]:
     server.start()
     try:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def jetstream(folder: Path) -> Iterator[NatsServer]:
+    words = ("-js", "-sd", str(folder / "store"))
+    with running(NatsServer(folder / "origin", extra=words, name="origin")) as server:
+        yield server
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,14 @@ class Two:
         assert f"stream '{stream}' is ready" in out
         return error
 
-    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[object]]) -> None:
+    async def play(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[object]]) -> None:
         """With JetStream of both."""
+        here_url = self.cluster.nats_url
+        async with await nats.connect(self.origin) as origin, await nats.connect(here_url) as here:
+            await story(origin.jetstream(), here.jetstream(timeout=5))
 
-        async def both() -> None:
-            here_url = self.cluster.nats_url
-            async with await nats.connect(self.origin) as origin, await nats.connect(here_url) as here:
-                await story(origin.jetstream(), here.jetstream(timeout=5))
-
-        asyncio.run(both())
+    def run(self, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[object]]) -> None:
+        asyncio.run(self.play(story))
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +242,25 @@ def told(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
     raise AssertionError(f"it ended without {event}: {process.stderr.read()}")
 
 
+def came_to(process: subprocess.Popen[str], seq: int) -> None:
+    """It has told that it has copied up to this sequence."""
+    while told(process, "progress")["sequence"] < seq:
+        pass
+
+
+def ended(process: subprocess.Popen[str], timeout_s: float = 60) -> tuple[int, str]:
+    """Its exit code, and what it complains of."""
+    _, error = process.communicate(timeout=timeout_s)
+    return process.returncode, error
+
+
+def gave_up(process: subprocess.Popen[str]) -> str:
+    """What it complains of when it ends by itself."""
+    code, error = ended(process, 30)
+    assert code == 2, error
+    return error
+
+
 def test_killed_in_the_middle_it_goes_on_without_a_double(two: Two) -> None:
     async def fill(origin: JetStreamContext, _: JetStreamContext) -> None:
         await filled(origin, "KILLED", 6000)
@@ -269,8 +293,7 @@ def test_a_mirror_follows_until_it_is_cut_over(two: Two) -> None:
     with importing(two, "LIVE", "--follow") as process:
         assert told(process, "caught-up")["sequence"] == 1000
         two.run(more)
-        while told(process, "progress")["sequence"] < 1500:
-            pass
+        came_to(process, 1500)
         process.send_signal(signal.SIGTERM)
         assert told(process, "ended")["sequence"] == 1500
         assert process.wait(20) == 0
@@ -347,13 +370,9 @@ def test_an_origin_that_cannot_be_is_one_line_that_says_why(two: Two, tmp_path: 
     code, _, error = liftlog("import", "jetstream", "X", "--from", "nats://127.0.0.1:1", "--nats", here)
     assert code == 2 and "cannot reach the origin's NATS at nats://127.0.0.1:1" in error, error
     assert "no JetStream answers in domain 'nowhere'" in two.refused("X", "--domain", "nowhere")
-    plain = NatsServer(tmp_path / "plain", name="plain")
-    plain.start()
-    try:
+    with running(NatsServer(tmp_path / "plain", name="plain")) as plain:
         code, _, error = liftlog("import", "jetstream", "X", "--from", plain.url, "--nats", here)
         assert code == 2 and "no JetStream answers at" in error, error
-    finally:
-        plain.stop()
     assert "is no copy of another one" in _with_stream_here(two)
     said = two.refused("X", "--as", "no.name")
     assert "letters, digits, '_' or '-': choose another one for it here with --as NAME" in said
@@ -377,9 +396,7 @@ def test_a_user_who_may_not_ask_is_told_what_to_allow(two: Two, tmp_path: Path) 
         publish: {{ deny: ["$JS.API.CONSUMER.LIST.>"] }} }} }}
     ] }}
     """
-    server = configured_server(tmp_path / "nats", config)
-    server.start()
-    try:
+    with running(configured_server(tmp_path / "nats", config)) as server:
         address = server.url.removeprefix("nats://")
 
         async def fill() -> None:
@@ -391,8 +408,6 @@ def test_a_user_who_may_not_ask_is_told_what_to_allow(two: Two, tmp_path: Path) 
         code, _, error = liftlog("import", "jetstream", "MAY", *where)
         assert code == 2 and "may not publish to $JS.API.CONSUMER.LIST.MAY" in error, error
         assert "few" not in error
-    finally:
-        server.stop()
 
 
 def test_a_header_that_is_not_done_here_names_the_message_and_the_remedy(two: Two) -> None:
@@ -429,9 +444,7 @@ def test_what_somebody_else_publishes_to_the_copy_is_found(two: Two) -> None:
         told(process, "caught-up")
         two.run(intrude)
         two.run(more)
-        assert process.wait(30) == 2
-        assert process.stderr is not None
-        assert "is no copy of 'FOREIGN': sequence 301" in process.stderr.read()
+        assert "is no copy of 'FOREIGN': sequence 301" in gave_up(process)
     assert "is no copy of 'FOREIGN': sequence 301" in two.refused("FOREIGN")
 
 
@@ -450,9 +463,7 @@ def test_a_stream_that_was_made_anew_is_not_the_one_that_was_copied(two: Two) ->
     with importing(two, "ANEW", "--follow") as process:
         told(process, "caught-up")
         two.run(vanish)
-        assert process.wait(30) == 2
-        assert process.stderr is not None
-        assert "there is no stream 'ANEW'" in process.stderr.read()
+        assert "there is no stream 'ANEW'" in gave_up(process)
     two.run(lambda origin, _: filled(origin, "ANEW", 300))
     assert "was deleted and made anew since this copy was begun" in two.refused("ANEW")
 
@@ -463,9 +474,7 @@ def test_a_mirror_ends_when_another_command_opens_the_copy(two: Two) -> None:
         told(process, "caught-up")
         two.moved("OPENED")
         two.run(lambda origin, _: origin.publish("OPENED.x", b"late"))
-        assert process.wait(30) == 2
-        assert process.stderr is not None
-        assert "'OPENED' is ready: another command has opened it meanwhile" in process.stderr.read()
+        assert "'OPENED' is ready: another command has opened it meanwhile" in gave_up(process)
 
     async def check(_: JetStreamContext, here: JetStreamContext) -> None:
         assert (await here.stream_info("OPENED")).config.subjects == ["OPENED.>"]
@@ -494,8 +503,7 @@ def test_what_limits_take_and_alterations_change_while_it_is_copied(two: Two) ->
         told(process, "caught-up")
         two.run(more)
         assert "was altered at the origin" in told(process, "altered")["text"]
-        while told(process, "progress")["sequence"] < 500:
-            pass
+        came_to(process, 500)
         process.kill()
     two.moved("MOVES")
 
@@ -538,16 +546,6 @@ def with_door(cluster: LocalCluster) -> None:
         node.config = structs.replace(node.config, jetstream=True)
 
 
-async def in_both(two: Two, story: Callable[[JetStreamContext, JetStreamContext], Awaitable[None]]) -> None:
-    async with await nats.connect(two.origin) as origin, await nats.connect(two.cluster.nats_url) as here:
-        await story(origin.jetstream(), here.jetstream(timeout=5))
-
-
-async def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, error = await asyncio.to_thread(process.communicate, timeout=60)
-    return process.returncode, error
-
-
 def test_the_leader_is_killed_while_it_is_copied(tmp_path: Path) -> None:
     with jetstream(tmp_path) as server:
 
@@ -560,11 +558,11 @@ def test_the_leader_is_killed_while_it_is_copied(tmp_path: Path) -> None:
             await asyncio.to_thread(told, process, "progress")
             leader = await cluster.leader("LED")
             await cluster.kill(leader)
-            code, error = await ended(process)
+            code, error = await asyncio.to_thread(ended, process)
             assert code == 0, error
             await cluster.start(leader)
             await cluster.in_sync("LED", 3)
-            await in_both(two, lambda there, here: alike(there, here, "LED", 40, 508, 10_008, MANY - 2, MANY))
+            await two.play(lambda there, here: alike(there, here, "LED", 40, 508, 10_008, MANY - 2, MANY))
 
         with_cluster(tmp_path, 3, story, with_door)
 
@@ -587,23 +585,21 @@ def test_without_a_quorum_it_gives_up_and_goes_on_later(tmp_path: Path) -> None:
                 others = [node for node in cluster.running() if node != leader]
                 await cluster.kill(*others)
                 await publish(js, "ALONE", 1000, 1100)
-            code, error = await ended(process)
+            code, error = await asyncio.to_thread(ended, process)
             assert code == 2 and "start it again, and it goes on where it is" in error, error
             await cluster.start(*others)
             await cluster.leader("ALONE")
             assert "begun already" in await asyncio.to_thread(
                 two.moved, "ALONE", "--set", "num_replicas=3"
             )
-            await in_both(two, lambda there, here: alike(there, here, "ALONE", 40, 508, 1000, 1001, 1100))
+            await two.play(lambda there, here: alike(there, here, "ALONE", 40, 508, 1000, 1001, 1100))
 
         with_cluster(tmp_path, 3, story, with_door)
 
 
 @pytest.mark.nightly
 def test_a_mirror_outlives_a_restart_of_its_origin(two: Two, tmp_path: Path) -> None:
-    server = NatsServer(tmp_path / "origin", extra=("-js", "-sd", str(tmp_path / "store")), name="origin")
-    server.start()
-    try:
+    with jetstream(tmp_path) as server:
         away = Two(server.url, two.cluster)
         away.run(lambda origin, _: filled(origin, "BACK", 500))
         with importing(away, "BACK", "--follow") as process:
@@ -612,14 +608,11 @@ def test_a_mirror_outlives_a_restart_of_its_origin(two: Two, tmp_path: Path) -> 
             assert "the origin" in told(process, "trouble")["text"]
             server.start()
             away.run(lambda origin, _: publish(origin, "BACK", 500, 700))
-            while told(process, "progress")["sequence"] < 700:
-                pass
+            came_to(process, 700)
             process.send_signal(signal.SIGINT)
             assert told(process, "ended")["sequence"] == 700
         away.moved("BACK")
         away.run(lambda origin, here: alike(origin, here, "BACK", 40, 508, 498, 500, 501, 700))
-    finally:
-        server.stop()
 
 
 def test_an_id_that_the_origin_has_twice_is_copied_twice(two: Two) -> None:
@@ -697,9 +690,7 @@ def test_large_messages_travel_alone_and_too_large_ones_are_named(two: Two) -> N
         assert told(process, "compared")["equal"] == 4
         told(process, "caught-up")
         two.run(more)
-        assert process.wait(30) == 2
-        assert process.stderr is not None
-        said = process.stderr.read()
+        said = gave_up(process)
         assert "sequence 5" in said and "raise its max_payload" in said, said
     two.run(lambda origin, _: origin.delete_msg("LARGE", 5))
     two.moved("LARGE")
@@ -707,17 +698,12 @@ def test_large_messages_travel_alone_and_too_large_ones_are_named(two: Two) -> N
 
 
 def test_an_origin_in_a_domain(two: Two, tmp_path: Path) -> None:
-    server = configured_server(
-        tmp_path / "nats", f'jetstream {{ store_dir: "{tmp_path / "store"}", domain: hub }}\n'
-    )
-    server.start()
-    try:
+    config = f'jetstream {{ store_dir: "{tmp_path / "store"}", domain: hub }}\n'
+    with running(configured_server(tmp_path / "nats", config)) as server:
         hub = Two(server.url, two.cluster)
         hub.run(lambda origin, _: filled(origin, "HUB", 300))
         hub.moved("HUB", "--domain", "hub")
         hub.run(lambda origin, here: alike(origin, here, "HUB", 40, 298, 300))
-    finally:
-        server.stop()
 
 
 @pytest.mark.nightly
@@ -748,12 +734,9 @@ def test_the_target_loses_its_nats_and_then_its_stream(tmp_path: Path) -> None:
             asyncio.run(more())
             told(process, "trouble")
             cluster.nats.start()
-            while told(process, "progress")["sequence"] < 700:
-                pass
+            came_to(process, 700)
             assert liftlog("stream", "rm", "CUT", "--nats", cluster.nats_url)[0] == 0
             two.run(lambda origin, _: publish(origin, "CUT", 700, 800))
-            assert process.wait(30) == 2
-            assert process.stderr is not None
-            assert "'CUT' was removed while it was being made" in (said := process.stderr.read()), said
+            assert "'CUT' was removed while it was being made" in gave_up(process)
         two.moved("CUT")
         two.run(lambda origin, here: alike(origin, here, "CUT", 40, 498, 501, 800))

@@ -96,7 +96,7 @@ def test_a_stream_that_takes_all_subjects_needs_no_other() -> None:
 def test_what_the_door_would_refuse_is_refused(config: dict[str, Any], said: str) -> None:
     with pytest.raises(LiftlogError, match=said) as raised:
         planned(**config)
-    assert "--set" in str(raised.value) or "retention" in str(raised.value)
+    assert "--set" in str(raised.value) or "create the stream here" in str(raised.value)
 
 
 def test_another_value_makes_it_possible() -> None:
@@ -114,6 +114,12 @@ def test_a_bucket_keeps_its_name() -> None:
     with pytest.raises(LiftlogError, match="a bucket's name is in its subjects"):
         planned(MoveWishes("KV_NEW"), name="KV_OLD", subjects=["$KV.OLD.>"])
     assert planned(MoveWishes("NEW")).name == "NEW"
+
+
+def test_a_name_is_no_field_like_others() -> None:
+    for name in ("NEW", None):
+        with pytest.raises(LiftlogError, match="say with --as NAME"):
+            planned(MoveWishes(fields={"name": name}))
 
 
 def test_sequences_can_begin_at_one() -> None:
@@ -331,7 +337,8 @@ def test_it_is_opened_when_the_origin_stood_still_while_both_were_compared() -> 
     assert [len(one) for one in copying.compared] == [10, 12]
 
 
-def test_it_is_not_opened_while_the_origin_gets_messages() -> None:
+def test_it_is_not_opened_while_the_origin_gets_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog.moving.move.LOOK_S", 0)
     copying = Counted(*((number, number) for number in range(10, 30)), here=100)
     with pytest.raises(LiftlogError, match=r"has got \d messages meanwhile: stop what publishes to it"):
         cut_over(copying)

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from liftlog.bench.consumer import ConsumingError
-from liftlog.bench.door import Visited, median_and_spread, ratios, visited
+from liftlog.bench.door import Visited, visited
 from liftlog.bench.door_command import aims, verdicts_of
 from liftlog.bench.door_systems import STREAM_OF
 from liftlog.bench.door_user import WORKS, Visit, check_sequences
+from liftlog.bench.rounds import median_and_spread, ratios
 from liftlog.cli import main
 from liftlog.types import LiftlogError
 
@@ -57,6 +58,12 @@ def test_with_three_replicas_publishing_is_to_be_as_fast() -> None:
         found = {"publish": {"liftlog": rounds_of(95), "jetstream-default": rounds_of(100)}}
         verdict = "met" if replicas == 1 else "missed"
         assert verdicts_of(found, replicas)[0].endswith(f"(aim: at least {least:g}, {verdict})")
+
+
+def test_servers_that_used_no_tick_of_the_processor_are_told_of_too() -> None:
+    found = {"pull": {"liftlog": rounds_of(8, cpu_us=0.0), "jetstream-always": rounds_of(4)}}
+    told = "pull: 2.00 times the rate of jetstream-always (2.00 to 2.00), 0.0 times its CPU"
+    assert verdicts_of(found, 1) == [told]
 
 
 def test_works_and_aims_are_of_one_list() -> None:
