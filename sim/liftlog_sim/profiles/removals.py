@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from liftlog_sim.chance.draws import Draws
@@ -9,8 +11,11 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
+BUCKET = "KV_b"
+"""The stream of a key-value bucket."""
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
+RESTLESS_SHARE = 0.4
 
 
 def removals(draws: Draws) -> Knobs:
@@ -109,7 +114,7 @@ def consumers(draws: Draws) -> Knobs:
     )
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
-    return msgspec.structs.replace(
+    knobs = msgspec.structs.replace(
         knobs,
         streams=(*streams, letters),
         delete_share=draws.choice((0.0, 0.3)),
@@ -121,3 +126,62 @@ def consumers(draws: Draws) -> Knobs:
         duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
     )
+    return _restless(draws.part("restless"), knobs)
+
+
+def _restless(draws: Draws, knobs: Knobs) -> Knobs:
+    """In some worlds consumers are deleted and created all the time, and journals are read slowly: a leader
+    makes and serves consumers that has not heeded yet what somebody was told (K1, K7).
+    """
+    if draws.random() >= RESTLESS_SHARE:
+        return knobs
+    read_us = draws.choice((60, 150)) * MILLISECOND
+    return msgspec.structs.replace(
+        knobs,
+        storage_times=msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us),
+        tail_cache_bytes=1,
+        value_filler=0,
+        delete_share=0.6,
+        admin_interval_us=200 * MILLISECOND,
+        consumers=3,
+        consumers_anew=0.3,
+        consume_interval_us=100 * MILLISECOND,
+        publish_interval_us=500 * MILLISECOND,
+    )
+
+
+def doors(draws: Draws) -> Knobs:
+    """JetStream's doors, which die and come back, and clients of a key-value bucket (ADR 0088)."""
+    plain = small_stream(draws, BUCKET, compact=False, retention=False)
+    bucket = msgspec.structs.replace(plain, subject="$KV.b.*", removal=True, dedupe_window_ms=2000)
+    knobs = base_knobs(
+        draws,
+        nodes=draws.choice((3, 3, 4)),
+        streams=(bucket,),
+        faults=(
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("crash_inside", 2)),
+            *(("isolate", 4), ("partition", 2), ("one_way", 2), ("pause", 2), ("stop", 2)),
+            *(("slow_disk", 2), ("sync_failure", 1), ("full_disk", 0.5)),
+        ),
+        fault_interval_us=draws.choice((2000, 4000)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.3)),
+        publishers=1,
+        publish_interval_us=draws.choice((1000, 3000)) * MILLISECOND,
+        ask_subjects_us=draws.choice((500, 1500)) * MILLISECOND,
+        expecting_lasts=0.5,
+        admin_interval_us=0,
+        door_clients=draws.choice((2, 3)),
+        door_interval_us=draws.choice((100, 250)) * MILLISECOND,
+        **storing(draws),
+    )
+    return msgspec.structs.replace(knobs, duration_us=40 * SECOND)
+
+
+JOURNALS: dict[str, Callable[[Draws], Knobs]] = {
+    "removals": removals,
+    "consumers": consumers,
+    "groups": groups,
+    "doors": doors,
+}
+"""These profiles, by name."""
