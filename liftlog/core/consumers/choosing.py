@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import decode_records, encode_sparse, read_header
-from liftlog.subjects.grammar import tokens_match
+from liftlog.slicing import copied_part
+from liftlog.subjects.grammar import SEPARATOR, tokens_match
 from liftlog.types import Batch, PartitionId
 
 
@@ -36,7 +37,7 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
                 picked.append(offset)
         if picked:
             counts += [(offset, flight.count(offset) + 1) for offset in picked]
-            frames.append(_only(log, batch, picked) if flight.filters else batch.data)
+            frames.append(_frame(log, batch, picked, bool(flight.filters)))
         if len(counts) >= most:
             return Chosen(counts, frames, counts[-1][0] + 1)
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
@@ -49,11 +50,31 @@ def matching(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
     records = decode_records(batch)
     if not filters:
         return [record.offset for record in records]
-    subjects = [record.subject.decode("utf-8", "replace").split(".") for record in records]
-    found = zip(records, subjects, strict=True)
-    return [
-        record.offset for record, subject in found if any(tokens_match(one, subject) for one in filters)
-    ]
+    known: dict[bytes, bool] = {}
+    found: list[int] = []
+    for record in records:
+        wanted = known.get(record.subject)
+        if wanted is None:
+            tokens = record.subject.decode("utf-8", "replace").split(SEPARATOR)
+            wanted = known[record.subject] = any(tokens_match(one, tokens) for one in filters)
+        if wanted:
+            found.append(record.offset)
+    return found
+
+
+def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], filtered: bool) -> bytes:
+    """A frame with these records. A filtered one has no others; else the whole batch goes, unless it is
+    more than twice as many and a part of it is quickly made: others would be sent, and decoded, each time.
+    """
+    records = read_header(batch.data).records
+    if len(offsets) == records:
+        return batch.data
+    start, end = offsets[0], offsets[-1] + 1
+    if end - start == len(offsets) and (filtered or 2 * len(offsets) < records):
+        part = copied_part(log, batch, start, end)
+        if part is not None:
+            return part.data
+    return _only(log, batch, offsets) if filtered else batch.data
 
 
 def _only(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:
