@@ -1,15 +1,18 @@
-"""A part of a batch, as a batch of its own."""
+"""A part of a batch: as a batch of its own, or seen without decoding the rest."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from liftlog.format import (
     CODEC_MASK,
     HEADER_BYTES,
     LENGTH_FIELD_BYTES,
+    RECORD_HEAD_BYTES,
     SEALED,
     SPARSE,
+    CorruptBatch,
     build_batch,
     compress,
     decode_records,
@@ -18,8 +21,9 @@ from liftlog.format import (
 )
 from liftlog.types import Batch, PartitionId
 
-_LENGTH_AND_DELTA = struct.Struct("<Ii")
-"""What a record of a batch begins with that is not sparse: its length, its time after the batch's first."""
+_HEAD = struct.Struct("<IiH")
+"""What a record of a batch begins with that is not sparse: its length, its time after the batch's first, and
+the length of its subject, which follows the whole head."""
 _MOVED = CODEC_MASK | SPARSE | SEALED
 """Batches of these kinds do not hold the bytes of record after record."""
 
@@ -68,15 +72,35 @@ def _bounds(data: bytes, first: int, end: int) -> tuple[int, int] | None:
     """Where the bytes of the records numbered [first, end) lie; None if one has another time than the batch,
     or they lie outside of it.
     """
-    unpack, position, begin = _LENGTH_AND_DELTA.unpack_from, HEADER_BYTES, HEADER_BYTES
+    unpack, position, begin = _HEAD.unpack_from, HEADER_BYTES, HEADER_BYTES
     try:
         for number in range(end):
             if number == first:
                 begin = position
-            length, delta = unpack(data, position)
+            length, delta, _ = unpack(data, position)
             if delta:
                 return None
             position += LENGTH_FIELD_BYTES + length
     except struct.error:
         return None
     return (begin, position) if position <= len(data) else None
+
+
+def subjects_from(batch: Batch, start: int) -> Iterator[tuple[int, bytes]]:
+    """(offset, subject) of each record from `start` on. Raises like `decode_records`."""
+    data = batch.data
+    if read_header(data).attributes & _MOVED:
+        for record in decode_records(batch):
+            if record.offset >= start:
+                yield record.offset, record.subject
+        return
+    unpack, position = _HEAD.unpack_from, HEADER_BYTES
+    try:
+        for offset in range(batch.base_offset, batch.end_offset):
+            length, _, subject_bytes = unpack(data, position)
+            if offset >= start:
+                begin = position + RECORD_HEAD_BYTES
+                yield offset, data[begin : begin + subject_bytes]
+            position += LENGTH_FIELD_BYTES + length
+    except struct.error:
+        raise CorruptBatch(f"record {offset} lies outside its batch") from None

@@ -29,7 +29,7 @@ from liftlog.format import (
     replace_payload,
     verify_frame,
 )
-from liftlog.slicing import copied_part, slice_batch
+from liftlog.slicing import copied_part, slice_batch, subjects_from
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 from tests.storage.batch_kinds import (
     LOG,
@@ -146,6 +146,17 @@ def test_bytes_are_copied_only_where_encoding_anew_gives_the_same(
     assert part is None or part == encode_sparse(LOG, 9, start, stop, kept, control=control)
     assert part is not None or not (one_time and dense)
     assert part is None or dense
+
+
+@settings(max_examples=100, deadline=None)
+@given(spans(), codecs, st.integers(-3, 23))
+def test_subjects_are_seen_without_decoding_the_rest(
+    span: tuple[int, int, list[Record]], codec: str, first: int
+) -> None:
+    base, end, records = span
+    batch = compress(LOG, encode_sparse(LOG, 9, base, end, records), codec)
+    wanted = [(record.offset, record.subject) for record in records if record.offset >= base + first]
+    assert list(subjects_from(batch, base + first)) == wanted
 
 
 def test_a_slice_of_a_compressed_batch_is_compressed_with_the_same_codec() -> None:

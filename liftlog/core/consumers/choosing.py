@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import decode_records, encode_sparse, read_header
-from liftlog.slicing import copied_part
+from liftlog.slicing import copied_part, subjects_from
 from liftlog.subjects.grammar import SEPARATOR, tokens_match
 from liftlog.types import Batch, PartitionId
 
@@ -31,10 +31,11 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     frames: list[bytes] = []
     for batch in batches:
         picked: list[int] = []
-        for offset in matching(batch, flight.filters):
-            due = offset in flight.lapsed if again else offset >= start and flight.wants(offset)
-            if due and len(counts) + len(picked) < most:
+        for offset in matching(batch, flight.filters, batch.base_offset if again else start):
+            if offset in flight.lapsed if again else flight.wants(offset):
                 picked.append(offset)
+                if len(counts) + len(picked) >= most:
+                    break
         if picked:
             counts += [(offset, flight.count(offset) + 1) for offset in picked]
             frames.append(_frame(log, batch, picked, bool(flight.filters)))
@@ -43,23 +44,24 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
 
 
-def matching(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
-    """Where it has records, with subjects that one of the filters matches if there are any."""
-    if not filters and not read_header(batch.data).sparse:
-        return range(batch.base_offset, batch.end_offset)
-    records = decode_records(batch)
+def matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterable[int]:
+    """Where it has records from `start` on whose subjects one of the filters matches, if there are any."""
     if not filters:
-        return [record.offset for record in records]
+        if not read_header(batch.data).sparse:
+            return range(max(start, batch.base_offset), batch.end_offset)
+        return (offset for offset, _ in subjects_from(batch, start))
+    return _matching(batch, filters, start)
+
+
+def _matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterator[int]:
     known: dict[bytes, bool] = {}
-    found: list[int] = []
-    for record in records:
-        wanted = known.get(record.subject)
+    for offset, subject in subjects_from(batch, start):
+        wanted = known.get(subject)
         if wanted is None:
-            tokens = record.subject.decode("utf-8", "replace").split(SEPARATOR)
-            wanted = known[record.subject] = any(tokens_match(one, tokens) for one in filters)
+            tokens = subject.decode("utf-8", "replace").split(SEPARATOR)
+            wanted = known[subject] = any(tokens_match(one, tokens) for one in filters)
         if wanted:
-            found.append(record.offset)
-    return found
+            yield offset
 
 
 def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], filtered: bool) -> bytes:
