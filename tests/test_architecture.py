@@ -116,6 +116,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.jetstream": (
         "liftlog.types",
+        "liftlog.mutants",
         "liftlog.version",
         "liftlog.messages",
         "liftlog.subjects",

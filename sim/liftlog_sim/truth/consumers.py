@@ -80,10 +80,10 @@ class ConsumerTruth:
         "_judged",
         "_log_start",
         "_recorded",
-        "_stood",
-        "_to_go",
         "_sought",
         "_sought_first",
+        "_stood",
+        "_to_go",
         "consumers",
         "written",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from math import ceil
 from typing import Any, TypeVar
@@ -81,7 +82,7 @@ class SimLoop(asyncio.BaseEventLoop):
         while self._tasks:
             task, _ = self._tasks.popitem()
             if not task.done():
-                self._within(lambda coroutine=task.get_coro(): _close(coroutine))
+                self._within(partial(_close, task.get_coro()))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)

@@ -1,10 +1,10 @@
 """What is around JetStream's door in a simulated world: NATS on one side, the nodes on the other.
 
-The door itself is the one that users run (`liftlog/jetstream/`). Here it has a connection to a simulated NATS,
-that carries requests to one door of a queue group and what doors send to who listens; a leaf node connection,
-by which messages come under their own subjects; and a client, which asks nodes as `liftlog.client` does.
-Clients and doors sit at the server, as publishers do: what they send takes a moment, and is lost with a door
-that dies.
+The door itself is the one that users run (`liftlog/jetstream/`). Here it has a connection to a simulated
+NATS, that carries requests to one door of a queue group and what doors send to who listens; a leaf node
+connection, by which messages come under their own subjects; and a client, which asks nodes as
+`liftlog.client` does. Clients and doors sit at the server, as publishers do: what they send takes a moment,
+and is lost with a door that dies.
 """
 
 from __future__ import annotations

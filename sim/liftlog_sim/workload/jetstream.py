@@ -1,10 +1,11 @@
 """Clients of JetStream's door (ADR 0088): key-value buckets, and consumers that are pulled.
 
 They speak JetStream's wire. Keys are written by publishing, as always, with the revision that is expected,
-and read by direct gets of a door. Pulls and acks go through doors, of which there are two; they die and come
-back. Of what clients are told everything is judged: who gets a key is given what was last at some moment since
-he asked (SubjectAnswersTrue); what a leader tells a door of consumers is judged as if a client of liftlog had
-asked (`workload/consuming.py`); and a message is done for good once a client has heard so (AckStays).
+and read by direct gets of a door. Pulls and acks go through doors, of which there are two; they die and
+come back. Of what clients are told everything is judged: who gets a key is given what was last at some moment
+since he asked (SubjectAnswersTrue); what a leader tells a door of consumers is judged as if a client of
+liftlog had asked (`workload/consuming.py`); and a message is done for good once a client has heard so
+(AckStays).
 """
 
 from __future__ import annotations
@@ -294,7 +295,8 @@ class BucketClient:
             self._account.count("keys got")
             self._judge(target, ExpectedLast(last, subject, acked, told), message)
             self._revisions[subject] = last
-            room.gets.append(DoorGet(target, subject, asked_us, room.kernel.now_us, last))
+            if self._shared.keep_values:
+                room.gets.append(DoorGet(target, subject, asked_us, room.kernel.now_us, last))
 
         inbox = room.ways.listen(came)
         room.ways.ask(f"$JS.API.DIRECT.GET.{BUCKET}.{subject.decode()}", reply=inbox)
@@ -316,8 +318,8 @@ class BucketClient:
             if record is None or (record.value or b"") != message.body:
                 problem = f"which is given as {message.body!r}, and is {record}"
         if problem:
-            text = f"{seen.subject.decode()} of partition {target.partition} was got at {seen.last}: {problem}"
-            self._account.fail(Violation("SubjectAnswersTrue", text))
+            text = f"partition {target.partition}: {seen.subject.decode()} was got at {seen.last}"
+            self._account.fail(Violation("SubjectAnswersTrue", f"{text}: {problem}"))
 
 
 # -- consumers -----------------------------------------------------------------------------------------------
@@ -385,8 +387,8 @@ class PullingClient:
         self._account.count("messages of doors pulled")
         self._account.checks.counts["AckStays"] += 1
         if self._room.done.get((name, offset), asked_us) < asked_us:
-            text = f"partition {target.partition}: offset {offset} is given by {name}, and was done when it was"
-            self._account.fail(Violation("AckStays", f"{text} pulled"))
+            text = f"partition {target.partition}: offset {offset} is given by {name}"
+            self._account.fail(Violation("AckStays", f"{text}, and was done when that was pulled"))
         if draws.random() < 0.8:
             after_us = draws.part("soon").randrange(SOON_US)
             self._room.kernel.after(after_us, lambda first, second: self._ack(target, name, offset, message))
