@@ -521,8 +521,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def limits_front(self) -> bool:
-        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
-        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+        """R25: whether the oldest messages go, one by one, when there is too much or they are too old."""
+        return self.has_journal and not self.retention.unlimited
 
     @property
     def rolls_up(self) -> bool:

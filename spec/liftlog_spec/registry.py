@@ -338,7 +338,7 @@ MODELS: dict[str, ModelEntry] = {
             "front-limits",
             "liftlog_spec.models.front_limits",
             "LimitsAtFront",
-            "the newest so many messages stay, beside deletions and a limit by subject",
+            "the newest so much stays, by messages or bytes, beside deletions and a limit by subject",
             {
                 "records": "Records",
                 "entries": "Entries",
@@ -347,6 +347,7 @@ MODELS: dict[str, ModelEntry] = {
                 "limit": "Limit",
                 "epochs": "Epochs",
                 "deletes": "Deletes",
+                "larges": "Larges",
             },
             small={"records": 2, "entries": 2, "subjects": 1},
         ),
