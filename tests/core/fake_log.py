@@ -35,11 +35,8 @@ from liftlog.messages import (
     SubjectsTold,
     TimeFound,
 )
-<<<<<<< HEAD
 from liftlog.sizes import message_bytes
-=======
 from liftlog.slicing import slice_batch
->>>>>>> next
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import (
