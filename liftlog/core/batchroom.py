@@ -14,3 +14,21 @@ class BatchRoom:
     def __init__(self) -> None:
         self.batches = 0
         self.size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many as may be."""
+        return self.batches >= BATCHES_MAX
+
+    def begin(self) -> None:
+        """One more."""
+        self.batches += 1
+
+    def add(self, size: int) -> None:
+        """A message of one is kept."""
+        self.size += size
+
+    def end(self, size: int) -> None:
+        """One less, which took up so much."""
+        self.batches -= 1
+        self.size -= size

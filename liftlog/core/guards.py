@@ -223,8 +223,6 @@ GUARDS: dict[str, str] = {
     "L9.expected-last": "a message is stored behind another record of its subject than it expects",
     "L9.unheeded": "a leader compares before it heeds all that was deleted",
     "L11.due": "a batch of which a message was lost is stored without it",
-    "L11.many": "batches that never end take all memory",
-    "L11.large": "a batch takes more than a batch of the log may",
     "L10.known": "a processor of which nothing is known begins nowhere",
     "L10.opened": "outputs are stored without the cursor, or in a run that has not asked where it begins",
     "L10.input": "a processor takes the offsets of another input for those of its own",

@@ -11,7 +11,6 @@ message of a batch whose beginning it lacks. So does this one when a number is m
 
 from __future__ import annotations
 
-from liftlog.core.batchroom import BATCHES_MAX
 from liftlog.core.replica.lasts import LastRecords
 from liftlog.core.replica.state import LogState
 from liftlog.format import HEADER_BYTES, RECORD_HEAD_BYTES
@@ -36,13 +35,12 @@ SILENT_MS = 10_000
 
 
 class StagedBatch:
-    """The messages of a batch, up to now."""
+    """The messages of a batch, up to now. `due`: the number of the next one."""
 
-    __slots__ = ("due", "expected", "lasts", "records", "size", "subjects", "until")
+    __slots__ = ("due", "expected", "lasts", "records", "size", "until", "written")
 
-    def __init__(self) -> None:
-        self.due = 1
-        """The number of the message that comes next."""
+    def __init__(self, due: int) -> None:
+        self.due = due
         self.records: list[ParcelRecord] = []
         self.size = 0
         """As they would lie in a batch, in bytes."""
@@ -50,9 +48,27 @@ class StagedBatch:
         """L6: the offset of the first one."""
         self.lasts: list[tuple[bytes, int]] = []
         """L9: what they expect of last records."""
-        self.subjects: set[bytes] = set()
+        self.written: set[bytes] = set()
+        """Their subjects."""
         self.until = 0
         """The tick at which it is given up."""
+
+    def heard(self, until: int) -> None:
+        """The message that was due has come."""
+        self.due += 1
+        self.until = until
+
+    def keep(self, record: ParcelRecord, size: int) -> None:
+        """And is in it."""
+        self.records.append(record)
+        self.size += size
+
+    def expect(self, wish: Wishes, subject: bytes) -> None:
+        """And expects this."""
+        if wish.expected is not None:
+            self.expected = wish.expected
+        self.lasts.extend(wish.lasts(subject))
+        self.written.add(subject)
 
 
 class Staging:
@@ -105,8 +121,7 @@ class Staging:
             self._give_up(part.id)
             return wish._replace(refusal=refusal)
         batch = self._open[part.id]
-        batch.due += 1
-        batch.until = self._ctx.ticks + self._ctx.ticks_of(SILENT_MS)
+        batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
         if part.kept:
             self._keep(batch, message, wish)
         if not part.ends:
@@ -120,15 +135,10 @@ class Staging:
     def _keep(self, batch: StagedBatch, message: Message, wish: Wishes) -> None:
         record = _record(message, wish)
         size = _size(record)
-        batch.records.append(record)
-        batch.size += size
-        self._ctx.batches.size += size
-        if self._ctx.mutants.batch_expects_nothing:
-            return
-        if wish.expected is not None:
-            batch.expected = wish.expected
-        batch.lasts.extend(wish.lasts(message.subject))
-        batch.subjects.add(message.subject)
+        batch.keep(record, size)
+        self._ctx.batches.add(size)
+        if not self._ctx.mutants.batch_expects_nothing:
+            batch.expect(wish, message.subject)
 
     def _refusal(self, message: Message, wish: Wishes, part: BatchPart) -> Refusal | None:
         """Why this message, and so its batch, is not taken; None: the batch has all before it."""
@@ -139,16 +149,16 @@ class Staging:
             if part.id in self._judged or not begins:
                 self._ctx.mark("L11.unknown")
                 return _incomplete(part, "is not known here")
-            few = len(self._open) + len(self._judged) < OF_STREAM_MAX and room.batches < BATCHES_MAX
-            if not decides(("L11.many", few)):
+            few = len(self._open) + len(self._judged) < OF_STREAM_MAX and not room.full
+            if not few:
+                self._ctx.mark("L11.many")
                 text = (
-                    f"{OF_STREAM_MAX} batches of a partition, and {BATCHES_MAX} of a node, are kept at most; "
+                    f"a partition keeps {OF_STREAM_MAX} batches at most, a node {room.batches} at present; "
                     "try again later"
                 )
                 return Refusal(ERR_BATCH_MANY, text)
-            batch = self._open[part.id] = StagedBatch()
-            room.batches += 1
-            batch.due = part.number if self._ctx.mutants.batch_begins_anywhere else 1
+            batch = self._open[part.id] = StagedBatch(part.number)
+            room.begin()
         lacks = not batch.records and not part.kept
         if not decides(("L11.due", part.number == batch.due)) or lacks:
             return _incomplete(part, f"has message {batch.due} due")
@@ -158,7 +168,7 @@ class Staging:
         if part.number > 1 and wish.expected is not None:
             text = "the first message of a batch alone may expect an offset, or a last sequence"
             return Refusal(ERR_EXPECTED_WITHIN, text)
-        if any(subject in batch.subjects for subject, _ in wish.lasts(message.subject)):
+        if any(subject in batch.written for subject, _ in wish.lasts(message.subject)):
             text = "a message expects the last record of a subject that its batch has already"
             return Refusal(ERR_EXPECTED_WITHIN, text)
         return self._no_room(message, wish, part, batch) if part.kept else None
@@ -169,7 +179,8 @@ class Staging:
         config = self._ctx.config
         size = _size(_record(message, wish))
         fits = part.number <= MESSAGES_MAX and HEADER_BYTES + batch.size + size <= config.batch_max_bytes
-        if not self._ctx.decides(("L11.large", fits)):
+        if not fits:
+            self._ctx.mark("L11.large")
             text = (
                 f"a batch has at most {MESSAGES_MAX} messages, and here {config.batch_max_bytes} bytes "
                 "([protocol] batch_max_bytes); send fewer at once"
@@ -219,8 +230,7 @@ class Staging:
             self._free(batch)
 
     def _free(self, batch: StagedBatch) -> None:
-        self._ctx.batches.batches -= 1
-        self._ctx.batches.size -= batch.size
+        self._ctx.batches.end(batch.size)
 
 
 def _whole(part: BatchPart, wish: Wishes, batch: StagedBatch) -> Wishes:

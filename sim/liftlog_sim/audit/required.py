@@ -198,6 +198,8 @@ AUDITED_MARKS = (
     "L10.begun",
     "L10.goes-on",
     "L11.forgotten",
+    "L11.large",
+    "L11.many",
     "L11.overload",
     "L11.silent",
     "L11.staged",

@@ -423,8 +423,9 @@ class Publisher:
         for size in batching.sizes(count, draws.part("sizes")):
             own = draws.part(place)
             values = tuple(f"{self.number}-{burst}-{place + nth}".encode() for nth in range(size))
-            keyed, places = target.config.compact, range(size)
-            lines = [asking.key_lines(knobs, own.part(nth)) if keyed else [] for nth in places]
+            keys = [asking.key(knobs, own.part("key", nth)) for nth in range(size)]
+            keyed = target.config.compact
+            lines = [[b"Liftlog-Key: " + key] if key is not None and keyed else [] for key in keys]
             expected = self._expected(target, own.part("expecting"))
             if expected >= 0:
                 lines[0].append(b"Liftlog-Expected-Offset: %d" % expected)
