@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from liftlog.core.batchroom import BatchRoom
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, RequestId
@@ -26,6 +27,7 @@ class Context(Status):
         "_owners",
         "_requests",
         "_want",
+        "batches",
         "contains",
         "decides",
         "effects",
@@ -54,6 +56,7 @@ class Context(Status):
         self.decides = guards.decides
         self.nonce = nonce
         self.reads = DiskReads(config, guards.mutants)
+        self.batches = BatchRoom()
         self.effects: list[Effect] = []
         self.touched: dict[PartitionId, None] = {}
         """Replicas that the present step has changed, made or removed (`Outcome.touched`)."""

@@ -312,6 +312,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "batches",
+            "liftlog_spec.models.batches",
+            "Batches",
+            "messages that come one by one are stored together or not at all",
+            {"publishers": "Publishers", "records": "Records", "epochs": "Epochs"},
+            small={"records": 4, "epochs": 1},
+        ),
+        ModelEntry(
             "dead-letters",
             "liftlog_spec.models.dead_letters",
             "DeadLettersOfAConsumer",
