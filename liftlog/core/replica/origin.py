@@ -1,0 +1,37 @@
+"""R28: what a copy of a mirror's origin says to who leads the mirror."""
+
+from __future__ import annotations
+
+from liftlog.messages import (
+    ERR_OFFSET_RANGE,
+    FETCH_BELOW_START,
+    FETCH_OK,
+    ClientReply,
+    ErrorReply,
+    MirrorFetch,
+    MirrorReply,
+    ReadReply,
+)
+
+
+def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int) -> MirrorReply | None:
+    """What the origin says to a mirror where it says this to a client; None: nothing of use."""
+    answer = MirrorReply(
+        partition=fetch.mirror,
+        epoch=fetch.epoch,
+        request=fetch.request,
+        status=FETCH_OK,
+        hw=hw,
+        log_start=log_start,
+        next_offset=fetch.offset,
+        batches=[],
+    )
+    if isinstance(reply, ReadReply):
+        answer.hw = max(reply.hw, reply.next_offset)
+        answer.log_start = min(reply.log_start, reply.next_offset)
+        answer.next_offset, answer.batches = reply.next_offset, reply.batches
+        return answer
+    if isinstance(reply, ErrorReply) and reply.code == ERR_OFFSET_RANGE:
+        answer.status = FETCH_BELOW_START
+        return answer
+    return None
