@@ -28,8 +28,9 @@ from operator import attrgetter
 import msgspec
 
 from liftlog.epochs import EpochHistory
-from liftlog.format import PREFIX_BYTES, CorruptBatch, last_timestamp_ms, slice_batch, stamp
+from liftlog.format import PREFIX_BYTES, CorruptBatch, last_timestamp_ms, stamp
 from liftlog.ports import Disk, DiskFile, SyncFailed
+from liftlog.slicing import slice_batch
 from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.index import prepare_index, write_index
 from liftlog.storage.indexes import CAPACITY_ENTRIES, Indexes

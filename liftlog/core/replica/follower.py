@@ -13,7 +13,7 @@ from __future__ import annotations
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
 from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.state import LogState
-from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header, slice_batch
+from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header
 from liftlog.messages import (
     FETCH_BELOW_START,
     FETCH_DIVERGED,
@@ -23,6 +23,7 @@ from liftlog.messages import (
     FetchReply,
     Send,
 )
+from liftlog.slicing import slice_batch
 from liftlog.types import Batch, EpochStart, LiftlogError, PartitionId
 
 
