@@ -198,7 +198,7 @@ def _range_reply(reply: RangeReply) -> str:
 
 def _mirror_reply(reply: MirrorReply) -> str:
     if reply.status == FETCH_OK:
-        if not reply.log_start <= reply.next_offset <= reply.hw:
+        if not reply.log_start <= reply.next_offset <= reply.hw or reply.next_offset < reply.offset:
             return f"log start {reply.log_start}, next {reply.next_offset} and HW {reply.hw} are not in order"
         return ""
     return f"records with status {reply.status}" if reply.batches else ""

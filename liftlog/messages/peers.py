@@ -302,9 +302,6 @@ class MirrorFetch(Struct):
     partition: PartitionId
     """The origin's."""
     mirror: PartitionId
-    epoch: Number
-    """Of the mirror's leader."""
-    request: Number
     offset: Number
     max_bytes: FetchBytes
 
@@ -312,12 +309,11 @@ class MirrorFetch(Struct):
 class MirrorReply(Struct):
     """R28. `status`: OK: `batches` are what is left of the offsets from the asked one up to `next_offset`,
     all of them committed; the first may begin before it. BELOW_START: the asked one lies below the origin's
-    `log_start`. `partition` and the numbers are the mirror's, as asked.
+    `log_start`. `partition` is the mirror's, `offset` what was asked for.
     """
 
     partition: PartitionId
-    epoch: Number
-    request: Number
+    offset: Number
     status: FetchStatus
     hw: Number
     log_start: Number

@@ -7,8 +7,8 @@
     committed  by this partition's own ISR, as any record
 
 The end of the log is all that a new leader has to know, and it knows that (R1). What it inherits uncommitted
-was committed at the origin, so it is kept, and nothing is asked for twice. An answer counts if it is to what
-was asked last, in this epoch.
+was committed at the origin, so it is kept. Whoever asks has committed all that he has: so an answer, in
+whichever epoch it comes, begins no higher than the log ends, and what it says again is skipped.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ FETCH_BYTES = 256 * 1024
 class Mirroring:
     """Of one leader of a partition; of a stream that is no mirror it does nothing."""
 
-    __slots__ = ("_ctx", "_leading", "_log", "_number", "_waits", "origin_hw", "problem")
+    __slots__ = ("_ctx", "_leading", "_log", "_waits", "origin_hw", "problem")
 
     def __init__(self, log: LogState, leading: LeaderState) -> None:
         self._ctx = log.ctx
         self._log = log
         self._leading = leading
-        self._number = 0
-        """Of what was asked last."""
         self._waits = 0
         """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
         self.origin_hw = 0
@@ -78,13 +76,10 @@ class Mirroring:
         record = ctx.metadata.partitions.get(partition)
         if record is None or not record.leader:
             return
-        self._number = ctx.new_ticket()
         self._waits = ctx.ticks_of(2 * ctx.config.fetch_wait_ms)
         fetch = MirrorFetch(
             partition=partition,
             mirror=log.id,
-            epoch=self._leading.epoch,
-            request=self._number,
             offset=log.leo,
             max_bytes=FETCH_BYTES,
         )
@@ -93,13 +88,12 @@ class Mirroring:
     def on_reply(self, sender: int, reply: MirrorReply) -> bool:
         """The origin has answered. Whether there is more here now."""
         ctx, log = self._ctx, self._log
-        present = reply.epoch == self._leading.epoch
-        awaited = self._waits > 0 and reply.request == self._number
-        if not ctx.decides(("R28.other-epoch", present), ("R28.late-answer", awaited)) or ctx.fenced:
-            return False
         self._waits = 0
-        if not self._is_mirror:
-            return False  # It was made a stream of its own meanwhile.
+        if not self._is_mirror or ctx.fenced:
+            return False  # Perhaps it was made a stream of its own meanwhile.
+        if reply.offset > log.leo:
+            ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
+            return False
         first, self.origin_hw = not self.origin_hw, max(self.origin_hw, reply.hw)
         if ctx.mutants.mirror_begins_at_hw and first:
             return self._skip(reply.hw)

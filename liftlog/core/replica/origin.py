@@ -18,8 +18,7 @@ def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int
     """What the origin says to a mirror where it says this to a client; None: nothing of use."""
     answer = MirrorReply(
         partition=fetch.mirror,
-        epoch=fetch.epoch,
-        request=fetch.request,
+        offset=fetch.offset,
         status=FETCH_OK,
         hw=hw,
         log_start=log_start,

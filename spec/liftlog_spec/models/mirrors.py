@@ -6,7 +6,8 @@ logs, each with leaders that come and go, and with its own commit:
 - *The end of the log is the position.* It is in no other place, which could be ahead of the log, or behind
   it, when another one leads.
 - *Only what is committed is copied.* What an origin's leader gives up may be committed here.
-- *An answer counts if it is to what this leader asked last.* Else its offset is another one than the end.
+- *Who asks has committed all that he has.* So an answer, also to a leader that is gone, begins no higher than
+  the log of whoever takes it ends; what it says again is skipped.
 - *An offset at which the origin has nothing any more stays empty*: what follows does not move up.
 
 What is modelled: a record is the epoch of its origin that wrote it; deletions of what is committed there;
@@ -20,7 +21,7 @@ is a deletion of all that lies below it.
     copies-uncommitted         the origin's leader answers with all that it has
     position-saved-first       the position is kept apart, and written before the record
     position-saved-later       the position is kept apart, and written when the record is committed
-    answer-of-another          an answer to a leader that is gone is used
+    asks-uncommitted           a leader asks for what follows what it has not committed yet
     closes-gaps                what follows a deleted record moves up
     begins-at-the-end          a new leader takes what it has not for deleted
     takes-messages             the mirror stores what is published to it
@@ -40,7 +41,7 @@ class Mirrors(Model):
         "copies-uncommitted",
         "position-saved-first",
         "position-saved-later",
-        "answer-of-another",
+        "asks-uncommitted",
         "closes-gaps",
         "begins-at-the-end",
         "takes-messages",
@@ -55,7 +56,7 @@ class Mirrors(Model):
     Count = Range(0, Records)
     Copy = Range(0, Epochs + 1)
     """0: nothing; one more than there are epochs: what somebody has published to the mirror."""
-    Answer = Record(epoch=Epoch, at=Offset, has=Copy)
+    Answer = Record(at=Offset, has=Copy)
 
     origin_epoch = Var(Epoch, init=1)
     origin = Var(Seq(Epoch, Records))
@@ -107,6 +108,8 @@ class Mirrors(Model):
         end = s.position if s.is_apart() else size(s.mirror)
         reach = size(s.origin) if s.variant == "copies-uncommitted" else s.origin_hw
         when(at < reach)
+        if s.variant != "asks-uncommitted":
+            when(s.hw == size(s.mirror))
         if s.variant == "closes-gaps":
             when(end <= at, ~member(at, s.gone))
             when(Forall(s.Offset, lambda i: Implies(And(end <= i, i < at), member(i, s.gone))))
@@ -115,23 +118,20 @@ class Mirrors(Model):
         has = If(member(at, s.gone), 0, s.origin[at])
         if s.variant == "begins-at-the-end":
             has = If(s.began, has, 0)
-        s.answer = {"epoch": s.epoch, "at": at, "has": has}
+        s.answer = {"at": at, "has": has}
 
     @action
     def Take(s):
         """The answer comes, or comes again."""
         when(is_some(s.answer), size(s.mirror) < s.Records)
-        if s.variant != "answer-of-another":
-            when(get(s.answer).epoch == s.epoch)
-        anywhere = s.is_apart() or s.variant == "answer-of-another"
-        if s.variant == "closes-gaps":
+        if s.variant in ("closes-gaps", "asks-uncommitted"):
             when(size(s.mirror) <= get(s.answer).at)
-        elif not anywhere:
+        elif not s.is_apart():
             when(get(s.answer).at == size(s.mirror))
         s.mirror = append(s.mirror, get(s.answer).has)
         s.began = True
-        if anywhere:
-            # They have no place to know a repetition by.
+        if s.is_apart():
+            # It has no place to know a repetition by.
             s.answer = None
         if s.variant == "position-saved-first":
             s.position = size(s.mirror)
