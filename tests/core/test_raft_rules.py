@@ -32,7 +32,7 @@ RULES = [
     *(f"L{number}" for number in range(1, 11)),
     *(f"V{number}" for number in range(1, 9)),
     *(f"U{number}" for number in range(1, 4)),
-    "S1",
+    *("R28", "S1"),
 ]
 
 

@@ -26,10 +26,17 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
     return _compacted(origin)
 
 
+def is_origin(mirror: int, found: int) -> bool:
+    """Whether the stream of this id, which bears the origin's name now, is what the mirror of that id was
+    made of.
+    """
+    return found < mirror
+
+
 def origin_of(records: Records, mirror: StreamState) -> StreamState | None:
     """The stream that a mirror copies; None if it is there no more, or was never there."""
     origin = records.streams.get(mirror.config.mirrors)
-    return origin if origin is not None and origin.id < mirror.id else None
+    return origin if origin is not None and is_origin(mirror.id, origin.id) else None
 
 
 def standstill(records: Records, mirror: StreamState) -> str:
