@@ -15,22 +15,27 @@ from liftlog.messages import (
 
 
 def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int) -> MirrorReply | None:
-    """What the origin says to a mirror where it says this to a client; None: nothing of use."""
-    answer = MirrorReply(
-        partition=fetch.mirror,
-        offset=fetch.offset,
-        status=FETCH_OK,
-        hw=hw,
-        log_start=log_start,
-        next_offset=fetch.offset,
-        batches=[],
-    )
+    """What the origin says to a mirror where it says this to a client; None: nothing of use. `hw`,
+    `log_start`: its own.
+    """
     if isinstance(reply, ReadReply):
-        answer.hw = max(reply.hw, reply.next_offset)
-        answer.log_start = min(reply.log_start, reply.next_offset)
-        answer.next_offset, answer.batches = reply.next_offset, reply.batches
-        return answer
+        return MirrorReply(
+            partition=fetch.mirror,
+            offset=fetch.offset,
+            status=FETCH_OK,
+            hw=max(reply.hw, reply.next_offset),
+            log_start=min(reply.log_start, reply.next_offset),
+            next_offset=reply.next_offset,
+            batches=reply.batches,
+        )
     if isinstance(reply, ErrorReply) and reply.code == ERR_OFFSET_RANGE:
-        answer.status = FETCH_BELOW_START
-        return answer
+        return MirrorReply(
+            partition=fetch.mirror,
+            offset=fetch.offset,
+            status=FETCH_BELOW_START,
+            hw=hw,
+            log_start=log_start,
+            next_offset=fetch.offset,
+            batches=[],
+        )
     return None
