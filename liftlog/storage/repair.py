@@ -21,9 +21,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from liftlog.batchparts import slice_batch
 from liftlog.format import CorruptBatch, parse_batch
 from liftlog.ports import Disk
-from liftlog.slicing import slice_batch
 from liftlog.storage.index import SegmentIndex
 from liftlog.storage.log import Log
 from liftlog.storage.logstate import united, without

@@ -6,6 +6,7 @@ and merges what is left of an epoch into one batch, so that batch boundaries dif
 
 from __future__ import annotations
 
+from liftlog.batchparts import slice_batch
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms
 from liftlog.messages import (
     BEYOND_NEWEST,
@@ -34,7 +35,6 @@ from liftlog.messages import (
     SubjectsTold,
     TimeFound,
 )
-from liftlog.slicing import slice_batch
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import (

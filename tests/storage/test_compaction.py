@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from liftlog.batchparts import slice_batch
 from liftlog.format import SealedBatch, encode_records, encode_sparse
 from liftlog.messages import AppendLog, Compacted, CompactLog, Durable, OpenLog, ResetLog, TruncateLog
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import DiskError, SyncFailed
-from liftlog.slicing import slice_batch
 from liftlog.storage.cleanstate import CleanState, Passed, load_clean_state
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.creation import create_log

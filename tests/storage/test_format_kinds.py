@@ -9,6 +9,7 @@ from google_crc32c import value as crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from liftlog.batchparts import copied_part, slice_batch, subjects_from
 from liftlog.codec import CODECS
 from liftlog.format import (
     CONTROL,
@@ -29,7 +30,6 @@ from liftlog.format import (
     replace_payload,
     verify_frame,
 )
-from liftlog.slicing import copied_part, slice_batch, subjects_from
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 from tests.storage.batch_kinds import (
     LOG,

@@ -10,10 +10,10 @@ from random import Random
 import msgspec
 import pytest
 
+from liftlog.batchparts import slice_batch
 from liftlog.format import decode_records, encode_records, encode_sparse
 from liftlog.messages import CompactLog, LogRepaired, RepairLog
 from liftlog.mutants import NO_MUTANTS
-from liftlog.slicing import slice_batch
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.layout import log_directory
 from liftlog.storage.log import Log

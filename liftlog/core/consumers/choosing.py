@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from liftlog.batchparts import copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import decode_records, encode_sparse, read_header
-from liftlog.slicing import copied_part, subjects_from
 from liftlog.subjects.grammar import SEPARATOR, tokens_match
 from liftlog.types import Batch, PartitionId
 

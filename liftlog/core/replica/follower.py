@@ -10,6 +10,7 @@ has half as much to read.
 
 from __future__ import annotations
 
+from liftlog.batchparts import slice_batch
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
 from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.state import LogState
@@ -23,7 +24,6 @@ from liftlog.messages import (
     FetchReply,
     Send,
 )
-from liftlog.slicing import slice_batch
 from liftlog.types import Batch, EpochStart, LiftlogError, PartitionId
 
 

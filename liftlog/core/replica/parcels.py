@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from liftlog.batchparts import slice_batch
 from liftlog.codec import MissingCodec, number_of
 from liftlog.core.context import Context
 from liftlog.core.metadata.subjects import foreign_to, listened_to
@@ -36,7 +37,6 @@ from liftlog.parcel import (
     walk,
     with_lines,
 )
-from liftlog.slicing import slice_batch
 from liftlog.types import NO_OFFSET, Batch, Message, PartitionId, StreamConfig
 
 
