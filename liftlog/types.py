@@ -486,6 +486,15 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
 
+    mirror: Line | UnsetType = UNSET
+    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
+    it is no mirror."""
+
+    @property
+    def mirrors(self) -> str:
+        """R28: the stream whose copy it is; empty: of none."""
+        return "" if self.mirror is UNSET else self.mirror
+
     @property
     def shares_in(self) -> str:
         """N11: the queue group in which it listens; empty: none."""

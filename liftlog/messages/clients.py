@@ -176,6 +176,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
+    mirror: Line | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

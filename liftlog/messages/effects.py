@@ -52,6 +52,8 @@ class SetTimer(Effect):
 TIMER_ELECTION = "election"
 TIMER_REST = "rest"
 """What a step has left to do goes on: due at once, behind what has come meanwhile."""
+TIMER_SELF = "self"
+"""What a node has said to itself is to be taken in: due at once."""
 TIMER_TICK = "tick"
 
 

@@ -328,6 +328,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "mirrors",
+            "liftlog_spec.models.mirrors",
+            "Mirrors",
+            "a log that has what another one has committed, under leaders of both that change",
+            {"records": "Records", "epochs": "Epochs", "deletes": "Deletes"},
+            small={"records": 1, "epochs": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",
