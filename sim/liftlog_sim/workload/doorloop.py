@@ -13,11 +13,12 @@ from contextvars import Context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from liftlog_sim.kernel import SECOND, Kernel
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -47,19 +48,19 @@ class SimLoop(asyncio.BaseEventLoop):
         return task
 
     def call_soon(
-        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._kernel.after(0, self._call, handle)
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         due_us = ceil(when * SECOND)
