@@ -470,6 +470,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R23: a message may say that those before it go. Unset, and never False, if it may not."""
     work_queue: bool | UnsetType = UNSET
     """R26: what its consumers are done with goes. Unset, and never False, if it stays."""
+    interest: bool | UnsetType = UNSET
+    """R27: what no consumer is to be given any more goes. Unset, and never False, if it stays."""
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
     deny_delete: bool | UnsetType = UNSET
@@ -538,6 +540,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_queue(self) -> bool:
         """R26: whether what its consumers are done with goes."""
         return self.work_queue is True
+
+    @property
+    def goes_when_done(self) -> bool:
+        """R26, R27: whether its consumers take messages out."""
+        return self.is_queue or self.interest is True
 
     @property
     def log_options(self) -> LogOptions:

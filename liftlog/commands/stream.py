@@ -173,6 +173,7 @@ LOG_OPTIONS = (
     "allow_rollup",
     "allow_ttl",
     "work_queue",
+    "interest",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -231,6 +232,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "delete each message when its consumer is done with it, of a stream with --removal; cannot be "
         "altered later",
     )
+    add_switch(create, "--interest", INTEREST)
     add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
@@ -241,6 +243,9 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
     )
+
+
+INTEREST = "delete each message when every consumer that is to be given it is done, and at once when none is"
 
 
 def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
@@ -316,6 +321,9 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
+    )
+    alter.add_argument(
+        "--interest", action=argparse.BooleanOptionalAction, default=UNSET, help=f"{INTEREST}, or no longer"
     )
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")

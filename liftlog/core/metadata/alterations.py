@@ -20,7 +20,7 @@ from liftlog.types import PartitionId, StreamConfig
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
-    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl"),
+    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest"),
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -108,7 +108,8 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is UNSET:
-        return "false" if name in ("paused", "allow_rollup", "allow_ttl", *FOR_EVER) else "none"
+        absent = ("paused", "allow_rollup", "allow_ttl", "interest", *FOR_EVER)
+        return "false" if name in absent else "none"
     if name == "notes" and isinstance(value, tuple):
         return f"{len(value)} of {notes_bytes(value):,} bytes"
     if isinstance(value, tuple):

@@ -66,7 +66,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "subject": 2,
     "more_subjects": 2,
     "allow_rollup": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2},
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2, "interest": 2},
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -80,6 +80,7 @@ _LATER: dict[str, int] = {
     "allow_rollup": 2,
     "removal": 2,
     "work_queue": 2,
+    "interest": 2,
     "more_subjects": 2,
     "allow_ttl": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},

@@ -95,6 +95,28 @@ def _queue_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _interest_problem(config: StreamConfig) -> str:
+    """R27: why messages cannot go so; empty if they can."""
+    if not config.has_journal:
+        return (
+            "interest takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal --interest)"
+        )
+    if config.is_queue:
+        return (
+            "interest and work_queue exclude each other: a message goes when every consumer is done with it, "
+            "or when the only one is; leave one of them out"
+        )
+    if config.keeps_of_subject:
+        return (
+            "interest and max_messages_per_subject exclude each other: the one keeps what a consumer is to "
+            "be given, the other one lets it go; leave one of them out"
+        )
+    if config.sealed is True:
+        return "interest and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
 def limits_problem(config: StreamConfig) -> str:
     """Why a value of this configuration is not accepted; empty if all are."""
     for key, (low, high) in RANGES.items():
@@ -159,6 +181,8 @@ def limits_problem(config: StreamConfig) -> str:
             "create --removal), which cannot be altered later"
         )
     if config.is_queue and (problem := _queue_problem(config)):
+        return problem
+    if config.interest is True and (problem := _interest_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

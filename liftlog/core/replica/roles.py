@@ -78,7 +78,8 @@ class LeaderRoles(NamedTuple):
             if isinstance(event, SubjectsTold):
                 self.consumers.work()
             return True
-        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
+        interest = self.consumers.interest if self.consumers is not None else None
+        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers, interest):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
@@ -149,6 +150,7 @@ def hear_folded(
     if journal is not None and journal.consumers is not None:
         journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)
+        journal.consumers.interest.folded(event)
 
 
 def leader_roles(
@@ -165,9 +167,9 @@ def leader_roles(
             leads.lasts.heed(removed)
         return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges)
     deletions = Deletions(log, state, office.state)
-    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
-    consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
+    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
+    consumers.tell(serving.leo_moved)
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     moved = serving.leo_moved
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges, moved)
