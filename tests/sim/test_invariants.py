@@ -543,6 +543,7 @@ def test_every_evaluation_is_counted() -> None:
         "RollUpHolds",
         "TtlHolds",
         "WorkQueueHolds",
+        "InterestHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -67,6 +67,7 @@ RULES: dict[str, tuple[str, str]] = {
     "RollUpHolds": ("R23", "the older ones of its subject"),
     "TtlHolds": ("R24", "a message with `Nats-TTL` goes when it is so old"),
     "WorkQueueHolds": ("R26", "so both are committed together"),
+    "InterestHolds": ("R27", "when every consumer that is to be given it is done with it"),
     "OneOwner": ("G2", "A partition is granted when its last owner has confirmed that it gave it up"),
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),

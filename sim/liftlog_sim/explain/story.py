@@ -51,6 +51,7 @@ _EMPHASIS = {
     "RollUpHolds": "stores",
     "TtlHolds": "stores",
     "WorkQueueHolds": "stores",
+    "InterestHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",

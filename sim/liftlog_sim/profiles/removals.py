@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -11,6 +12,8 @@ from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, 
 
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
+INTEREST_SHARE = 0.5
+"""And of so many of the others messages go by interest (R27)."""
 
 
 def removals(draws: Draws) -> Knobs:
@@ -72,6 +75,15 @@ def removals(draws: Draws) -> Knobs:
     return on_several(draws.part("several"), knobs)
 
 
+def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
+    """This stream, perhaps as one that consumers take messages out of (R26, R27)."""
+    if draws.part("queues").part(stream.name).random() < QUEUE_SHARE:
+        return msgspec.structs.replace(stream, work_queue=True, max_messages_per_subject=msgspec.UNSET)
+    if draws.part("interest").part(stream.name).random() < INTEREST_SHARE:
+        return msgspec.structs.replace(stream, interest=True, max_messages_per_subject=msgspec.UNSET)
+    return stream
+
+
 def groups(draws: Draws) -> Knobs:
     """A consumer group whose register lies in a compacted stream, of which the leader dies (G1 to G5)."""
     data = small_stream(draws, "s0", compact=False, retention=False)
@@ -100,13 +112,7 @@ def consumers(draws: Draws) -> Knobs:
     (K1 to K8), and a stream for dead letters (K9).
     """
     knobs = removals(draws)
-    queues = draws.part("queues")
-    streams = tuple(
-        msgspec.structs.replace(one, work_queue=True, max_messages_per_subject=msgspec.UNSET)
-        if queues.part(one.name).random() < QUEUE_SHARE
-        else one
-        for one in knobs.streams
-    )
+    streams = tuple(_emptied(draws, one) for one in knobs.streams)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(
