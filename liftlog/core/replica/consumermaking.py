@@ -128,7 +128,7 @@ class ConsumerMaking:
 
     @property
     def is_making(self) -> bool:
-        """Whether the entry of one is written, and not folded."""
+        """R27: whether the entry of one is written, and not folded."""
         return bool(self._creating)
 
     @property

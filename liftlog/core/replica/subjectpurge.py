@@ -250,8 +250,8 @@ class SubjectPurges:
     def write(
         self, runs: Sequence[OffsetRange], history: EpochHistory, *, done_with: bool = False
     ) -> bool:
-        """Append entries that name these records; `done_with`: no consumer is to be given one of them.
-        Whether there are any.
+        """Append entries that name these records; `done_with`: no consumer is to be given one of them
+        (R27). Whether there are any.
         """
         cut = by_epoch(runs, history)
         entries = [encode_removed(epoch, some, done_with=done_with) for epoch, some in cut]
