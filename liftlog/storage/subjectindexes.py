@@ -19,7 +19,7 @@ anew when somebody asks. numpy comes with the first question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import (
@@ -369,7 +369,7 @@ def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> Subjec
 
 def _matching(
     index: ColumnIndex, patterns: Sequence[str], start: int, end: int
-) -> Iterable[tuple[int, int]]:
+) -> list[tuple[int, int]]:
     """What one of these matches, of [start, end); several of them may match the same."""
     if len(patterns) == 1:
         return index.runs(patterns[0], start, end)
@@ -377,7 +377,7 @@ def _matching(
     for pattern in patterns:
         for run in index.runs(pattern, start, end):
             found.add(*run)
-    return found.runs(start, end)
+    return [(run.start, run.end) for run in found.runs(start, end)]
 
 
 def _lasts(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:

@@ -48,7 +48,7 @@ class Making(Protocol):
         ...
 
 
-class Window(NamedTuple):
+class LookedAt(NamedTuple):
     """Offsets [start, end) that are looked at. `patterns`: what consumers want of all of them that have not
     come there yet. `numbers`: which consumers there were.
     """
@@ -93,7 +93,7 @@ class Interest:
         self._looking = OffsetSet()
         """What is looked at now, from `_at` on; what becomes due meanwhile is looked at behind it."""
         self._at = 0
-        self._window: Window | None = None
+        self._window: LookedAt | None = None
         """What the index was asked about."""
         self._paused = 0
         """Until this tick the index is not asked."""
@@ -161,7 +161,7 @@ class Interest:
             wrote |= self._take(window, (), window.end)
         return wrote
 
-    def _next(self) -> Window | None:
+    def _next(self) -> LookedAt | None:
         """The first offsets that are due, if there are any, up to where another consumer comes in."""
         first = next(self._looking.runs(self._at, NUMBER_MAX), None)
         if first is None:
@@ -179,7 +179,7 @@ class Interest:
                 patterns += theirs or (">",)
             elif begins < end:
                 end = begins
-        return Window(start, end, tuple(dict.fromkeys(patterns)), self._numbers())
+        return LookedAt(start, end, tuple(dict.fromkeys(patterns)), self._numbers())
 
     def _consumers(self) -> list[Consumer]:
         there = list(self._removed.consumers.by_number.values())
@@ -188,7 +188,7 @@ class Interest:
     def _numbers(self) -> tuple[int, ...]:
         return tuple(self._removed.consumers.by_number)
 
-    def _unwanted(self, window: Window, matching: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
+    def _unwanted(self, window: LookedAt, matching: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
         """What of these is due, and there, and is wanted by nobody. `matching`: what the index says."""
         start, end = window.start, window.end
         if ">" in window.patterns:
@@ -214,7 +214,7 @@ class Interest:
         runs = self._looking.runs(start, end)
         return [offset for run in runs for offset in range(*run) if offset in pending]
 
-    def _take(self, window: Window, matching: Sequence[OffsetRange], end: int) -> bool:
+    def _take(self, window: LookedAt, matching: Sequence[OffsetRange], end: int) -> bool:
         """These are looked at. Whether entries were written: of the ones that nobody wants."""
         unwanted = self._unwanted(window._replace(end=end), matching)
         runs = tuple(islice(unwanted, RUNS_MAX))
@@ -227,7 +227,7 @@ class Interest:
 
     # -- asking ----------------------------------------------------------------------------------------
 
-    def _ask(self, window: Window) -> None:
+    def _ask(self, window: LookedAt) -> None:
         """Which of these match the filters of consumers that have not come there yet."""
         data, ctx = self._data, self._ctx
         if self._paused > ctx.ticks or not index_reaches(data, window.end):

@@ -14,7 +14,7 @@ from liftlog.subjects.grammar import matches
 from liftlog_sim.truth.invariants import PartitionTruth
 
 
-class Wanted:
+class WantedMessages:
     """Of one partition, by the entries that were taken so far. Where copies think that consumers stand is
     judged elsewhere (SameConsumerState).
     """

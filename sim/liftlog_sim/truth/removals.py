@@ -22,7 +22,7 @@ from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
 from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front
-from liftlog_sim.truth.interest import Wanted
+from liftlog_sim.truth.interest import WantedMessages
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.queues import DoneWith
@@ -59,7 +59,7 @@ class DeletionTruth:
         """Where any copy was ever seen to begin."""
         self._limits = limits if limits is not None else MetadataTruth()
         self.done_with = DoneWith(data)
-        self.wanted = Wanted(data)
+        self.wanted = WantedMessages(data)
         self.asked = AskedDeletions()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
