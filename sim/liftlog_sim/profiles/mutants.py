@@ -486,7 +486,6 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("L9.unheeded", "removals"),
     ("R26.shared", "consumers"),
     ("R27.making", "consumers"),
-    ("R27.meanwhile", "consumers"),
     ("K1.unheeded", "consumers"),
     ("K2.kept", "consumers removals"),
     ("K4.own", "consumers"),
