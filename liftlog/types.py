@@ -460,8 +460,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
 
     removal: bool | UnsetType = UNSET
-    """Single messages can be deleted: each partition has a journal, which says which are (ADR 0062). Unset,
-    and never False, if they cannot."""
+    """Messages can be deleted: each partition has a journal (ADR 0062). Unset, and never False: they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
@@ -482,9 +481,19 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
     allow_ttl: bool | UnsetType = UNSET
     """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
+    allow_batches: bool | UnsetType = UNSET
+    """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
-    """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
-    empty: this one gets all."""
+    """N11: of streams that share one and listen on a subject one gets a message. Unset, never empty: all do."""
+
+    mirror: Line | UnsetType = UNSET
+    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
+    it is no mirror."""
+
+    @property
+    def mirrors(self) -> str:
+        """R28: the stream whose copy it is; empty: of none."""
+        return "" if self.mirror is UNSET else self.mirror
 
     @property
     def shares_in(self) -> str:
@@ -523,8 +532,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def limits_front(self) -> bool:
-        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
-        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+        """R25: whether the oldest messages go, one by one, when there is too much or they are too old."""
+        return self.has_journal and not self.retention.unlimited
 
     @property
     def rolls_up(self) -> bool:

@@ -94,6 +94,8 @@ class MetadataTruth:
         """R26: streams that are work queues."""
         self.interests: set[int] = set()
         """R27: streams whose messages were ever to go by interest."""
+        self.mirrors: dict[int, int] = {}
+        """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
     @property
     def committed(self) -> int:
@@ -154,6 +156,8 @@ class MetadataTruth:
                 self.queues.add(stream.id)
             if stream.config.interest is True:
                 self.interests.add(stream.id)
+            if stream.config.mirrors and stream.id not in self.mirrors:
+                self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             self.front_limits[stream.id] = self.front_limits.get(stream.id, FrontLeast()).with_(stream.config)
