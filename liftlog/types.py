@@ -460,7 +460,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
 
     removal: bool | UnsetType = UNSET
-    """Messages can be deleted: each partition has a journal (ADR 0062). Unset, and never False: they cannot."""
+    """Messages can be deleted: partitions have a journal (ADR 0062). Unset, and never False: they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
@@ -484,7 +484,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_batches: bool | UnsetType = UNSET
     """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
-    """N11: of streams that share one and listen on a subject one gets a message. Unset, never empty: all do."""
+    """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
 
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
