@@ -708,18 +708,6 @@ async def test_a_consumer_that_is_deleted_holds_nothing_by_interest(user: User) 
     await holds(user, 0, 3)
 
 
-@proves(C, "interest: deliver_policy new")
-async def test_what_lies_before_a_new_consumer_is_dropped_by_interest(user: User) -> None:
-    await user.stream(retention="interest")
-    await user.consumer("A")
-    await user.publish("1", "2")
-    await user.make_consumer("B", durable_name="B", deliver_policy="new")
-    await user.publish("3")
-    for message in (await user.pull({"batch": 3}, consumer="A", messages=3)).messages:
-        await message.ack_sync()
-    await holds(user, 1, 3)
-
-
 @proves(C, "interest: ack_policy none")
 async def test_a_stream_of_interest_drops_what_was_given_to_who_does_not_ack(user: User) -> None:
     await user.stream(retention="interest")
