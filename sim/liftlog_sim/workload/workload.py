@@ -344,6 +344,7 @@ class Publisher:
             if run is not None and not wish.enveloped:
                 lines.append(self._shared.numbers.number(run, value, 0, own.part("number"))[0])
             elif strange and target.config.remembers_ms and not wish.enveloped:
+                lines += self._shared.ids.behind(target.partition, own.part("behind"))
                 id = self._shared.ids.draw(target.partition, value, own.part("id"))
                 lines += [] if id is None else [b"Nats-Msg-Id: " + id]
             if expected >= 0 and not (wish.enveloped and expected + place == 0):
