@@ -486,6 +486,15 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
 
+    mirror: Line | UnsetType = UNSET
+    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
+    it is no mirror."""
+
+    @property
+    def mirrors(self) -> str:
+        """R28: the stream whose copy it is; empty: of none."""
+        return "" if self.mirror is UNSET else self.mirror
+
     @property
     def shares_in(self) -> str:
         """N11: the queue group in which it listens; empty: none."""
@@ -523,8 +532,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def limits_front(self) -> bool:
-        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
-        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+        """R25: whether the oldest messages go, one by one, when there is too much or they are too old."""
+        return self.has_journal and not self.retention.unlimited
 
     @property
     def rolls_up(self) -> bool:

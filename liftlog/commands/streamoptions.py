@@ -47,6 +47,12 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         help="share what comes with the streams of this group: each message goes to one of them",
     )
+    create.add_argument(
+        "--mirror",
+        default=UNSET,
+        metavar="ORIGIN",
+        help="have what this stream has, at the same offsets, and take nothing else",
+    )
 
 
 def add_denials(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +94,18 @@ def add_other_notes(alter: argparse.ArgumentParser) -> None:
 def add_sealing(alter: argparse.ArgumentParser) -> None:
     """R19: the end of a stream's writing."""
     add_switch(alter, "--sealed", "take no message any more, and let nobody delete or purge any, for ever")
+
+
+def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
+    """R28: a mirror becomes a stream of its own."""
+    alter.add_argument(
+        "--no-mirror",
+        dest="mirror",
+        action="store_const",
+        const="",
+        default=UNSET,
+        help="copy nothing any more, and take messages, for ever",
+    )
 
 
 def add_subjects(alter: argparse.ArgumentParser) -> None:

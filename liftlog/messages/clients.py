@@ -132,6 +132,8 @@ class SubjectReply(Struct):
     """"subjects": number of the index. Pages of one reading come from one index."""
     journal: int = 0
     """R21: up to where the partition's journal is heeded: what it deletes below is not counted."""
+    size: int = 0
+    """R25: bytes that all messages of the partition count for (`liftlog/sizes.py`), whatever was asked."""
 
 
 class CreateStreamRequest(Struct):
@@ -174,6 +176,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
+    mirror: Line | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

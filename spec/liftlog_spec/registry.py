@@ -328,6 +328,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "mirrors",
+            "liftlog_spec.models.mirrors",
+            "Mirrors",
+            "a log that has what another one has committed, under leaders of both that change",
+            {"records": "Records", "epochs": "Epochs", "deletes": "Deletes"},
+            small={"records": 1, "epochs": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",
@@ -346,7 +354,7 @@ MODELS: dict[str, ModelEntry] = {
             "front-limits",
             "liftlog_spec.models.front_limits",
             "LimitsAtFront",
-            "the newest so many messages stay, beside deletions and a limit by subject",
+            "the newest so much stays, by messages or bytes, beside deletions and a limit by subject",
             {
                 "records": "Records",
                 "entries": "Entries",
@@ -355,6 +363,7 @@ MODELS: dict[str, ModelEntry] = {
                 "limit": "Limit",
                 "epochs": "Epochs",
                 "deletes": "Deletes",
+                "larges": "Larges",
             },
             small={"records": 2, "entries": 2, "subjects": 1},
         ),

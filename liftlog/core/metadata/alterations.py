@@ -22,6 +22,7 @@ ABSENT_IF_NOT = (
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl"),
     "allow_batches",
+    "mirror",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -53,6 +54,11 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
     for name in FOR_EVER:
         if getattr(config, name) is True and getattr(changes, name) is False:
             return f"{name} cannot be switched off again: whoever relies on that is promised it for ever"
+    if changes.mirror:
+        return (
+            f"mirror = {changes.mirror!r} is not accepted: a stream is a mirror from its creation on, of one "
+            "stream; it can only end (mirror = \"\", stream alter --no-mirror)"
+        )
     if changes.read_only is False and (config.sealed is True or changes.sealed is True):
         return "a sealed stream is read-only for ever: create another stream, and publish to that"
     after = altered(config, changes)

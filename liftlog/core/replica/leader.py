@@ -15,7 +15,7 @@ from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resi
 from liftlog.core.metadata.subjects import listened_to
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
-from liftlog.core.replica.forbidding import read_only
+from liftlog.core.replica.forbidding import read_only, takes_nothing
 from liftlog.core.replica.holding import NotNow, is_bounded
 from liftlog.core.replica.inflight import Inflight
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
@@ -315,7 +315,7 @@ class Leader:
         if remembers:
             received_ms = self.ids.stamp(received_ms)
         wishes = None if plain else wishes_here(log, messages, self._name(), remembers)
-        if config is not None and config.read_only:
+        if config is not None and takes_nothing(config, ctx.mutants):
             self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config))
             ctx.mark("R19.read-only")
             return False

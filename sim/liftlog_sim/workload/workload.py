@@ -39,6 +39,7 @@ from liftlog_sim.workload.consuming import DEAD, ConsumingClient
 from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
+from liftlog_sim.workload.mirroring import Mirrorer
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
 from liftlog_sim.workload.operations import ClientOperation
@@ -88,6 +89,7 @@ class Workload:
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
         self._alterer = Alterer(shared)
         self._mover = Mover(shared)
+        self._mirrorer = Mirrorer(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker = SubjectAsker(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
@@ -150,6 +152,7 @@ class Workload:
         self._admin.start()
         self._alterer.start()
         self._mover.start()
+        self._mirrorer.start()
         self._inspector.start()
         self._asker.start()
         for client in self._consuming:
