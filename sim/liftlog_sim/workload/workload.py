@@ -443,15 +443,9 @@ class Publisher:
             sent = batching.messages(
                 list(zip(values, lines, strict=True)), reply, target.subject, filler, ends, own.part("batch")
             )
-            now += [message for after_us, message in sent if not after_us]
-            for after_us, message in sent:
-                if after_us:
-                    self._cluster.kernel.after(after_us, self._publish_later, target.subject, message)
+            now += batching.begun(self._cluster, sent)
             place += size
         self._send(target, target.subject, now, operations, with_reply)
-
-    def _publish_later(self, subject: bytes, message: Message) -> None:
-        self._cluster.bus.publish(subject, [message])
 
     def _send(
         self,
