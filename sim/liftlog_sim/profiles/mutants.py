@@ -496,6 +496,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("L7.uncommitted", "repeats"),
     ("L7.further-back", "repeats"),
     ("L7.purge", "repeats"),
+    ("L7.last-id", "repeats"),
     ("L8.damaged", "mixed kills partitions"),
     ("L8.count", "mixed kills partitions"),
     ("L8.subject", "mixed kills partitions"),
