@@ -484,6 +484,15 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
 
+    marker_ttl_ms: Number | UnsetType = UNSET
+    """R24: the last message of a subject that goes for its time or age leaves a marker, for so long. Unset,
+    and never 0, if it leaves none."""
+
+    @property
+    def marker_ms(self) -> int:
+        """R24: for how long a marker stays; 0 = none is left."""
+        return 0 if self.marker_ttl_ms is UNSET else self.marker_ttl_ms
+
     @property
     def shares_in(self) -> str:
         """N11: the queue group in which it listens; empty: none."""

@@ -172,6 +172,7 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "marker_ttl_ms",
     "work_queue",
     "segment_bytes",
     "segment_ms",
@@ -216,6 +217,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "--allow-ttl",
         "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    _add_marker_ttl(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -262,6 +264,19 @@ def _add_subject_limit(parser: argparse.ArgumentParser, none: str = "") -> None:
         default=UNSET,
         metavar="N",
         help=f"delete older messages of a subject than its newest N, of a stream with --removal{none}",
+    )
+
+
+def _add_marker_ttl(parser: argparse.ArgumentParser, none: str = "") -> None:
+    """What stays where the last message of a subject goes (R24)."""
+    parser.add_argument(
+        "--marker-ttl",
+        dest="marker_ttl_ms",
+        type=duration_ms,
+        default=UNSET,
+        metavar="TIME",
+        help="leave a marker for so long, as 1h, where the last message of a subject goes for its time or "
+        f"age, of a stream with --allow-ttl and --allow-rollup{none}",
     )
 
 
@@ -317,6 +332,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    _add_marker_ttl(alter, "; 0 = none")
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")

@@ -173,6 +173,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
+    marker_ttl_ms: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

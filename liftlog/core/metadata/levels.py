@@ -67,6 +67,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "more_subjects": 2,
     "allow_rollup": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2},
+    "marker_ttl_ms": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -81,7 +82,7 @@ _LATER: dict[str, int] = {
     "removal": 2,
     "work_queue": 2,
     "more_subjects": 2,
-    "allow_ttl": 2,
+    **{"allow_ttl": 2, "marker_ttl_ms": 2},
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
-from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
+from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, TTL_LEAST_MS, TTL_MOST_MS, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
@@ -36,6 +36,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
+    "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
@@ -92,6 +93,21 @@ def _queue_problem(config: StreamConfig) -> str:
         )
     if config.sealed is True:
         return "work_queue and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
+def _markers_problem(config: StreamConfig) -> str:
+    """R24: why it can leave no markers; empty if it can."""
+    if not (config.has_ttl and config.rolls_up):
+        return (
+            "marker_ttl_ms leaves messages that go after a time, and that roll up what they stand for: it "
+            "needs allow_ttl and allow_rollup too (--removal --allow-ttl --allow-rollup)"
+        )
+    if config.holds_most:
+        return (
+            "marker_ttl_ms and messages_max exclude each other: a partition that is full would store no "
+            "marker, and what is over its time would stay; leave one of them out"
+        )
     return ""
 
 
@@ -159,6 +175,8 @@ def limits_problem(config: StreamConfig) -> str:
             "create --removal), which cannot be altered later"
         )
     if config.is_queue and (problem := _queue_problem(config)):
+        return problem
+    if config.marker_ms and (problem := _markers_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
