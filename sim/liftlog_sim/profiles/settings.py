@@ -127,7 +127,7 @@ def bounded(seed: int, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig,
     most = draws.choice((10, 40, 100))
     return tuple(
         stream
-        if stream.compact or stream.remembers_ms or stream.retention.unlimited
+        if stream.compact or stream.remembers_ms or stream.marker_ms or stream.retention.unlimited
         else msgspec.structs.replace(
             stream,
             retention_ms=stream.retention_ms or 4000,

@@ -90,6 +90,8 @@ class MetadataTruth:
         """R22: by stream, the least number of messages of a subject that it was ever to keep."""
         self.front_limits: dict[int, FrontLeast] = {}
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
+        self.marking: set[int] = set()
+        """R24: streams that leave markers, from their creation."""
         self.queues: set[int] = set()
         """R26: streams that are work queues."""
 
@@ -148,6 +150,8 @@ class MetadataTruth:
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
+            if stream.config.marker_ms:
+                self.marking.add(stream.id)
             if stream.config.is_queue:
                 self.queues.add(stream.id)
             if keeps := stream.config.keeps_of_subject:

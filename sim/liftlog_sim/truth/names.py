@@ -80,6 +80,8 @@
                          keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
     TtlHolds             nothing is left over its time, where an entry says so, and at the end (R24)
+    MarkerLeft           the last message of a subject does not go for its time without a marker (R24)
+    MarkerDue            a marker takes nothing that is to stay, nor a marker's place (R24)
     WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
@@ -123,6 +125,8 @@ STEP_INVARIANTS = (
     "LimitHolds",
     "RollUpHolds",
     "TtlHolds",
+    "MarkerLeft",
+    "MarkerDue",
     "WorkQueueHolds",
     "SameConsumerState",
     "AckStays",
@@ -183,6 +187,7 @@ STEP_INVARIANTS = (
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
+    *("MarkerLeft", "MarkerDue"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     "DeadLettersStored",
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
