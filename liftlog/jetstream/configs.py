@@ -18,8 +18,8 @@ from liftlog.types import StreamConfig
 from liftlog.version import VERSION
 
 API_LEVEL = 1
-"""Reported: clients use what a level brings. 1 is message TTL with delete markers, and pauses and priority
-groups of consumers, which are refused here; without it no client asks for markers.
+"""Reported: clients use what a level brings. 1 is message TTL with delete markers, pauses of consumers, and
+priority groups, which are refused here; without it no client asks for markers.
 """
 DUPLICATE_WINDOW_NS = 120 * NS_PER_S
 """JetStream's, where none is named."""

@@ -247,7 +247,7 @@ def test_what_liftlog_has_no_word_for_stands_in_notes() -> None:
     assert (told.deny_delete, told.deny_purge, told.sealed) == (True, False, False)
     assert told.allow_rollup_hdrs
     assert told.metadata["owner"] == "x"
-    assert told.metadata["_nats.level"] == "0"
+    assert (told.metadata["_nats.level"], told.metadata["_nats.req.level"]) == ("1", "0")
     assert from_stream_config(to_stream_config(said, 5)) == told
 
 

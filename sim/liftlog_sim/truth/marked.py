@@ -57,7 +57,7 @@ def check_due(data: PartitionTruth, marker: Record, gone: Collection[int], age_m
         last = offset
     if last >= 0 and is_marker(data.contents.committed[last].headers):  # type: ignore[union-attr]
         raise Violation("MarkerDue", f"{where} for offset {last}, which is a marker")
-    if last not in (-1, named):
+    if named >= 0 and last not in (-1, named):
         raise Violation("MarkerDue", f"{where} for offset {named}, and the last one is {last}")
 
 
