@@ -622,19 +622,3 @@ def compress(log: PartitionId, batch: Batch, codec: str) -> Batch:
     attributes = header.attributes & ~CODEC_MASK | number
     data = replace_payload(log, batch.data, VERSION, attributes, payload)
     return Batch(batch.base_offset, batch.count, batch.epoch, data)
-
-
-def slice_batch(log: PartitionId, batch: Batch, start: int, end: int) -> Batch:
-    """The part of a batch that lies within [start, end): the same epoch, records and codec, encoded anew.
-
-    The batch itself if it lies within. Raises ValueError if no offset is left, else like `compress`.
-    """
-    if start <= batch.base_offset and batch.end_offset <= end:
-        return batch
-    start, end = max(start, batch.base_offset), min(end, batch.end_offset)
-    if start >= end:
-        raise ValueError(f"nothing of the batch at {batch.base_offset} is left: [{start}, {end}) is empty")
-    header = read_header(batch.data)
-    records = [record for record in decode_records(batch) if start <= record.offset < end]
-    part = encode_sparse(log, batch.epoch, start, end, records, control=header.control)
-    return compress(log, part, header.codec)

@@ -1,7 +1,7 @@
 """Batches that were decoded a moment ago.
 
-Who is given fewer messages than a batch has is sent the whole batch, and with the next answer again: decoding
-it each time would cost a multiple of what it brings.
+Who is given most of a batch, or a part of one that cannot be copied out of it, is sent the whole batch, and
+with the next answer again: decoding it each time would cost a multiple of what it brings.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ from liftlog.client.publisher import (
 from liftlog.client.streams import key_headers
 from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
+    UNITS_MS,
     add_client_options,
     connect,
     duration_ms,
@@ -61,7 +62,7 @@ from liftlog.messages import ERR_FAILED, ERR_FULL, ERR_OVERLOAD
 from liftlog.parcel import RECORDS_MAX
 from liftlog.subjects.grammar import matches
 from liftlog.terminal import printable
-from liftlog.types import NO_OFFSET, LiftlogError, Record
+from liftlog.types import NO_OFFSET, TTL_LEAST_MS, TTL_MOST_MS, LiftlogError, Record
 
 WINDOW = 5000
 TOLD_IN_FULL = (ERR_FULL, ERR_OVERLOAD, ERR_FAILED)
@@ -155,11 +156,20 @@ def _add_removing(publish: argparse.ArgumentParser) -> None:
     )
     publish.add_argument(
         "--ttl",
-        type=duration_ms,
+        type=time_to_live,
         metavar="TIME",
         help="of the only message: delete it when it is so old, such as 90s, 0: never, of a stream with "
         "--allow-ttl",
     )
+
+
+def time_to_live(text: str) -> int:
+    """`--ttl`: milliseconds; 0: for ever."""
+    found = duration_ms(text)
+    if found and not TTL_LEAST_MS <= found <= TTL_MOST_MS:
+        most = TTL_MOST_MS // UNITS_MS["d"]
+        raise argparse.ArgumentTypeError(f"{text}: a message lives 1s to {most}d, or 0: for ever")
+    return found
 
 
 # -- pub ---------------------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ from operator import attrgetter
 
 import msgspec
 
+from liftlog.batchparts import slice_batch
 from liftlog.epochs import EpochHistory
-from liftlog.format import PREFIX_BYTES, CorruptBatch, last_timestamp_ms, slice_batch, stamp
+from liftlog.format import PREFIX_BYTES, CorruptBatch, last_timestamp_ms, stamp
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.index import prepare_index, write_index
@@ -123,8 +124,7 @@ class Log:
         """Of each complete segment and all before it; empty = to be computed."""
         self.epochs = EpochHistory()
         self.refresh()
-        self.leo = segments[-1].end_offset
-        self.synced_leo = self.leo
+        self.leo = self.synced_leo = segments[-1].end_offset
 
     @property
     def log_start(self) -> int:

@@ -21,7 +21,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from liftlog.format import CorruptBatch, parse_batch, slice_batch
+from liftlog.batchparts import slice_batch
+from liftlog.format import CorruptBatch, parse_batch
 from liftlog.ports import Disk
 from liftlog.storage.index import SegmentIndex
 from liftlog.storage.log import Log

@@ -6,7 +6,8 @@ and merges what is left of an epoch into one batch, so that batch boundaries dif
 
 from __future__ import annotations
 
-from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
+from liftlog.batchparts import slice_batch
+from liftlog.format import decode_records, encode_sparse, last_timestamp_ms
 from liftlog.messages import (
     BEYOND_NEWEST,
     LAST_OF_EACH,

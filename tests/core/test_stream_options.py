@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from liftlog.commands.common import duration_ms, size_bytes
+from liftlog.commands.pubsub import time_to_live
 from liftlog.commands.stream import LOG_OPTIONS, add_parser, describe_log
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.messages import CreateStreamRequest
@@ -62,6 +63,13 @@ def test_anything_else_names_the_units(text: str) -> None:
     for parse, unit in ((duration_ms, "ms, s, m, h, d"), (size_bytes, "KiB, MiB, GiB, TiB")):
         with pytest.raises(argparse.ArgumentTypeError, match=unit):
             parse(text)
+
+
+def test_a_time_to_live_is_a_second_at_least_in_the_options_own_words() -> None:
+    assert [time_to_live(text) for text in ("0", "1s", "90s")] == [0, 1000, 90_000]
+    for text in ("10ms", "999", "200000d"):
+        with pytest.raises(argparse.ArgumentTypeError, match=rf"{text}: a message lives 1s to 106751d, or 0"):
+            time_to_live(text)
 
 
 @pytest.mark.parametrize(

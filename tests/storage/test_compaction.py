@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liftlog.format import SealedBatch, encode_records, encode_sparse, slice_batch
+from liftlog.batchparts import slice_batch
+from liftlog.format import SealedBatch, encode_records, encode_sparse
 from liftlog.messages import AppendLog, Compacted, CompactLog, Durable, OpenLog, ResetLog, TruncateLog
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import DiskError, SyncFailed

@@ -9,6 +9,7 @@ from google_crc32c import value as crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from liftlog.batchparts import copied_part, slice_batch, subjects_from
 from liftlog.codec import CODECS
 from liftlog.format import (
     CONTROL,
@@ -27,11 +28,20 @@ from liftlog.format import (
     parse_batch,
     read_header,
     replace_payload,
-    slice_batch,
     verify_frame,
 )
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
-from tests.storage.batch_kinds import LOG, LONG, MIXED, NONCE, golden_1, golden_2, sealer, stamped
+from tests.storage.batch_kinds import (
+    LOG,
+    LONG,
+    MIXED,
+    NONCE,
+    START_MS,
+    golden_1,
+    golden_2,
+    sealer,
+    stamped,
+)
 
 FRAMES = golden_2()
 OTHER_LOG = PartitionId(7, 3)
@@ -117,6 +127,36 @@ def test_a_slice_holds_what_the_span_holds_between_its_ends(
     assert read_header(part.data).codec in ("none", read_header(batch.data).codec)
     if start <= base and end <= stop:
         assert part is batch
+
+
+@settings(max_examples=150, deadline=None)
+@given(spans(), st.booleans(), st.booleans(), st.integers(0, 19), st.integers(1, 20))
+def test_bytes_are_copied_only_where_encoding_anew_gives_the_same(
+    span: tuple[int, int, list[Record]], one_time: bool, control: bool, first: int, count: int
+) -> None:
+    base, end, records = span
+    if one_time:
+        records = [record._replace(timestamp_ms=START_MS) for record in records]
+    batch = encode_sparse(LOG, 9, base, end, records, control=control)
+    start = min(base + first, end - 1)
+    stop = min(start + count, end)
+    kept = [record for record in records if start <= record.offset < stop]
+    part = copied_part(LOG, batch, start, stop)
+    dense = len(records) == end - base
+    assert part is None or part == encode_sparse(LOG, 9, start, stop, kept, control=control)
+    assert part is not None or not (one_time and dense)
+    assert part is None or dense
+
+
+@settings(max_examples=100, deadline=None)
+@given(spans(), codecs, st.integers(-3, 23))
+def test_subjects_are_seen_without_decoding_the_rest(
+    span: tuple[int, int, list[Record]], codec: str, first: int
+) -> None:
+    base, end, records = span
+    batch = compress(LOG, encode_sparse(LOG, 9, base, end, records), codec)
+    wanted = [(record.offset, record.subject) for record in records if record.offset >= base + first]
+    assert list(subjects_from(batch, base + first)) == wanted
 
 
 def test_a_slice_of_a_compressed_batch_is_compressed_with_the_same_codec() -> None:

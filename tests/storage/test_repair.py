@@ -10,7 +10,8 @@ from random import Random
 import msgspec
 import pytest
 
-from liftlog.format import decode_records, encode_records, encode_sparse, slice_batch
+from liftlog.batchparts import slice_batch
+from liftlog.format import decode_records, encode_records, encode_sparse
 from liftlog.messages import CompactLog, LogRepaired, RepairLog
 from liftlog.mutants import NO_MUTANTS
 from liftlog.storage.compaction import Compactor

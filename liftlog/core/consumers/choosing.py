@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from liftlog.batchparts import copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import decode_records, encode_sparse, read_header
-from liftlog.subjects.grammar import tokens_match
+from liftlog.subjects.grammar import SEPARATOR, tokens_match
 from liftlog.types import Batch, PartitionId
 
 
@@ -30,30 +31,52 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     frames: list[bytes] = []
     for batch in batches:
         picked: list[int] = []
-        for offset in matching(batch, flight.filters):
-            due = offset in flight.lapsed if again else offset >= start and flight.wants(offset)
-            if due and len(counts) + len(picked) < most:
+        for offset in matching(batch, flight.filters, batch.base_offset if again else start):
+            if offset in flight.lapsed if again else flight.wants(offset):
                 picked.append(offset)
+                if len(counts) + len(picked) >= most:
+                    break
         if picked:
             counts += [(offset, flight.count(offset) + 1) for offset in picked]
-            frames.append(_only(log, batch, picked) if flight.filters else batch.data)
+            frames.append(_frame(log, batch, picked, bool(flight.filters)))
         if len(counts) >= most:
             return Chosen(counts, frames, counts[-1][0] + 1)
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
 
 
-def matching(batch: Batch, filters: Sequence[Sequence[str]]) -> Iterable[int]:
-    """Where it has records, with subjects that one of the filters matches if there are any."""
-    if not filters and not read_header(batch.data).sparse:
-        return range(batch.base_offset, batch.end_offset)
-    records = decode_records(batch)
+def matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterable[int]:
+    """Where it has records from `start` on whose subjects one of the filters matches, if there are any."""
     if not filters:
-        return [record.offset for record in records]
-    subjects = [record.subject.decode("utf-8", "replace").split(".") for record in records]
-    found = zip(records, subjects, strict=True)
-    return [
-        record.offset for record, subject in found if any(tokens_match(one, subject) for one in filters)
-    ]
+        if not read_header(batch.data).sparse:
+            return range(max(start, batch.base_offset), batch.end_offset)
+        return (offset for offset, _ in subjects_from(batch, start))
+    return _matching(batch, filters, start)
+
+
+def _matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterator[int]:
+    known: dict[bytes, bool] = {}
+    for offset, subject in subjects_from(batch, start):
+        wanted = known.get(subject)
+        if wanted is None:
+            tokens = subject.decode("utf-8", "replace").split(SEPARATOR)
+            wanted = known[subject] = any(tokens_match(one, tokens) for one in filters)
+        if wanted:
+            yield offset
+
+
+def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], filtered: bool) -> bytes:
+    """A frame with these records. A filtered one has no others; else the whole batch goes, unless it is
+    more than twice as many and a part of it is quickly made: others would be sent, and decoded, each time.
+    """
+    records = read_header(batch.data).records
+    if len(offsets) == records:
+        return batch.data
+    start, end = offsets[0], offsets[-1] + 1
+    if end - start == len(offsets) and (filtered or 2 * len(offsets) < records):
+        part = copied_part(log, batch, start, end)
+        if part is not None:
+            return part.data
+    return _only(log, batch, offsets) if filtered else batch.data
 
 
 def _only(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:

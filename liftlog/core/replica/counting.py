@@ -109,10 +109,10 @@ class Counting:
                 return False
             try:
                 shown = self._removed.visible(data.id, batches)
-                found = [one for batch in shown for one in matching(batch, flight.filters)]
+                found = [one for batch in shown for one in matching(batch, flight.filters, start)]
             except (CorruptBatch, LiftlogError):
                 return False
-            matches += sum(start <= one < data.hw for one in found)
+            matches += sum(one < data.hw for one in found)
             self._ctx.mark("K8.counted")
         flight.tally.stands(matches, max(start, data.hw), self._now())
         return True

@@ -10,10 +10,11 @@ has half as much to read.
 
 from __future__ import annotations
 
+from liftlog.batchparts import slice_batch
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
 from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.state import LogState
-from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header, slice_batch
+from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header
 from liftlog.messages import (
     FETCH_BELOW_START,
     FETCH_DIVERGED,

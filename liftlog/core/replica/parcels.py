@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from liftlog.batchparts import slice_batch
 from liftlog.codec import MissingCodec, number_of
 from liftlog.core.context import Context
 from liftlog.core.metadata.subjects import foreign_to, listened_to
 from liftlog.core.replica.sequencer import compressed
-from liftlog.format import HEADER_BYTES, build_batch, slice_batch
+from liftlog.format import HEADER_BYTES, build_batch
 from liftlog.messages import ERR_PARCEL, ERR_PARCEL_HERE, ERR_TOO_LARGE
 from liftlog.options.headers import BLOCK_END, BLOCK_START, option_in
 from liftlog.options.numbered import lines_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
 
-from liftlog.format import slice_batch
+from liftlog.batchparts import slice_batch
 from liftlog.types import Batch, LiftlogError, PartitionId
 
 SLACK = 4

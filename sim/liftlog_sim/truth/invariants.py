@@ -184,6 +184,13 @@ class PartitionTruth:
 
     # -- who leads -----------------------------------------------------------------------------------------
 
+    @property
+    def newest_leader(self) -> int:
+        """The node that leads in the newest epoch; 0: nobody ever did. One that was paused may have begun to
+        lead in an older epoch later.
+        """
+        return self.leaders[max(self.leaders)][0] if self.leaders else 0
+
     def led(self, epoch: int, node: int, incarnation: int) -> bool:
         """A node acts as leader of `epoch`; True the first time. OneLeaderPerEpoch."""
         self.checks["OneLeaderPerEpoch"] += 1

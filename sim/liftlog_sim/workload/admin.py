@@ -137,7 +137,7 @@ class Admin:
         if target.config.remembers_ms and draws.random() < 0.5:
             before = max(before, truth.hw - draws.randrange(6))
         somebody = self._shared.any_node(draws)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
+        leader = truth.newest_leader or somebody
         if draws.random() < 0.05:
             # Nobody commits so much before it arrives: it is refused (C3).
             request = PurgeRequest(partition, truth.hw + 100_000)
@@ -157,7 +157,7 @@ class Admin:
         partition, draws = target.partition, turn.draws
         truth, deletions = self._account.truth(partition), self._account.deletions(partition)
         somebody = self._shared.any_node(draws)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
+        leader = truth.newest_leader or somebody
 
         if draws.part("purges").random() < self._cluster.knobs.purge_subjects_share:
             self._purge_subjects(target, turn, leader)

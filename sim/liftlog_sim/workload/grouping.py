@@ -197,7 +197,7 @@ class MemberProcess:
         who, draws = self.membership, turn.draws.part("ask")
         truth, node = self._account.truth(register.partition), self._shared.any_node(draws)
         if truth.leaders and draws.random() < LEADER_SHARE:
-            node = next(reversed(truth.leaders.values()))[0]
+            node = truth.newest_leader
         subject = register.subject_with("work")
         request = SubjectRequest(
             partition=register.partition,

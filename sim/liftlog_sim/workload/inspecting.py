@@ -13,11 +13,8 @@ from liftlog_sim.workload.targets import Target
 
 def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
     """(epoch, node) of a partition's newest leader; None: it never had one."""
-    leaders = account.truth(target.partition).leaders
-    if not leaders:
-        return None
-    epoch = max(leaders)  # Who was paused may have begun an older one later.
-    return epoch, leaders[epoch][0]
+    truth = account.truth(target.partition)
+    return (max(truth.leaders), truth.newest_leader) if truth.leaders else None
 
 
 class CountedPull:

@@ -268,7 +268,7 @@ class Reader:
         leader = 0
         truth = self._truth(target)
         if truth.leaders and turn.draws.random() < 0.8:
-            leader = next(reversed(truth.leaders.values()))[0]
+            leader = truth.newest_leader
         self._server = leader or self._shared.any_node(turn.draws)
         acked_before, seen_before = truth.acked_end, truth.latest_seen
 

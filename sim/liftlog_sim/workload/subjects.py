@@ -56,7 +56,7 @@ class SubjectAsker:
         turn.noted(target.name)
         truth = self._account.truth(target.partition)
         request = self._question(turn, target)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else 0
+        leader = truth.newest_leader
         to_leader = leader and turn.draws.random() < (0.3 if request.known else 0.9)
         node = leader if to_leader else self._shared.any_node(turn.draws)
         deletions = self._account.deletions(target.partition) if target.config.has_journal else None

@@ -1,0 +1,106 @@
+"""A part of a batch: as a batch of its own, or seen without decoding the rest."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from liftlog.format import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_FIELD_BYTES,
+    RECORD_HEAD_BYTES,
+    SEALED,
+    SPARSE,
+    CorruptBatch,
+    build_batch,
+    compress,
+    decode_records,
+    encode_sparse,
+    read_header,
+)
+from liftlog.types import Batch, PartitionId
+
+_HEAD = struct.Struct("<IiH")
+"""What a record of a batch begins with that is not sparse: its length, its time after the batch's first, and
+the length of its subject, which follows the whole head."""
+_MOVED = CODEC_MASK | SPARSE | SEALED
+"""Batches of these kinds do not hold the bytes of record after record."""
+
+
+def slice_batch(log: PartitionId, batch: Batch, start: int, end: int) -> Batch:
+    """The part of a batch that lies within [start, end): the same epoch, records and codec, encoded anew.
+
+    The batch itself if it lies within. Raises ValueError if no offset is left, else like `compress`.
+    """
+    if start <= batch.base_offset and batch.end_offset <= end:
+        return batch
+    start, end = max(start, batch.base_offset), min(end, batch.end_offset)
+    if start >= end:
+        raise ValueError(f"nothing of the batch at {batch.base_offset} is left: [{start}, {end}) is empty")
+    if (part := copied_part(log, batch, start, end)) is not None:
+        return part
+    header = read_header(batch.data)
+    records = [record for record in decode_records(batch) if start <= record.offset < end]
+    part = encode_sparse(log, batch.epoch, start, end, records, control=header.control)
+    return compress(log, part, header.codec)
+
+
+def copied_part(log: PartitionId, batch: Batch, start: int, end: int) -> Batch | None:
+    """What `slice_batch` gives of [start, end), which lies within the batch, if bytes need only be copied, as
+    of most batches that a leader has written: neither packed nor sparse, and all of one time. Else None.
+    """
+    header = read_header(batch.data)
+    if header.attributes & _MOVED or header.first_timestamp_ms != header.last_timestamp_ms:
+        return None
+    bounds = _bounds(batch.data, start - batch.base_offset, end - batch.base_offset)
+    if bounds is None:
+        return None
+    return build_batch(
+        log,
+        start,
+        batch.epoch,
+        [batch.data[bounds[0] : bounds[1]]],
+        count=end - start,
+        first_ms=header.first_timestamp_ms,
+        last_ms=header.last_timestamp_ms,
+        attributes=header.attributes,
+    )
+
+
+def _bounds(data: bytes, first: int, end: int) -> tuple[int, int] | None:
+    """Where the bytes of the records numbered [first, end) lie; None if one has another time than the batch,
+    or they lie outside of it.
+    """
+    unpack, position, begin = _HEAD.unpack_from, HEADER_BYTES, HEADER_BYTES
+    try:
+        for number in range(end):
+            if number == first:
+                begin = position
+            length, delta, _ = unpack(data, position)
+            if delta:
+                return None
+            position += LENGTH_FIELD_BYTES + length
+    except struct.error:
+        return None
+    return (begin, position) if position <= len(data) else None
+
+
+def subjects_from(batch: Batch, start: int) -> Iterator[tuple[int, bytes]]:
+    """(offset, subject) of each record from `start` on. Raises like `decode_records`."""
+    data = batch.data
+    if read_header(data).attributes & _MOVED:
+        for record in decode_records(batch):
+            if record.offset >= start:
+                yield record.offset, record.subject
+        return
+    unpack, position = _HEAD.unpack_from, HEADER_BYTES
+    try:
+        for offset in range(batch.base_offset, batch.end_offset):
+            length, _, subject_bytes = unpack(data, position)
+            if offset >= start:
+                begin = position + RECORD_HEAD_BYTES
+                yield offset, data[begin : begin + subject_bytes]
+            position += LENGTH_FIELD_BYTES + length
+    except struct.error:
+        raise CorruptBatch(f"record {offset} lies outside its batch") from None
