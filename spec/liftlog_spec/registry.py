@@ -369,7 +369,7 @@ MODELS: dict[str, ModelEntry] = {
         ModelEntry(
             "markers",
             "liftlog_spec.models.markers",
-            "Markers",
+            "DeleteMarkers",
             "the last message of a subject goes by its time, and a marker stays, beside new leaders",
             {"records": "Records", "entries": "Entries", "times": "Times", "epochs": "Epochs"},
             small={"records": 3, "entries": 2},

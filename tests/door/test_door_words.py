@@ -282,6 +282,24 @@ def test_ttls_stay_allowed() -> None:
         stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
 
 
+def test_markers_bring_what_they_need() -> None:
+    made = to_stream_config(JsStreamConfig(name="A", subject_delete_marker_ttl=90 * 10**9))
+    assert (made.marker_ms, made.has_ttl, made.rolls_up) == (90_000, True, True)
+    told = from_stream_config(made)
+    assert (told.subject_delete_marker_ttl, told.metadata["_nats.req.level"]) == (90 * 10**9, "1")
+    without = to_stream_config(JsStreamConfig(name="A", allow_msg_ttl=True, allow_rollup_hdrs=True))
+    assert from_stream_config(without).subject_delete_marker_ttl is UNSET
+    assert stream_changes(without, made).named == {"marker_ttl_ms": 90_000}
+    assert stream_changes(made, without).named == {"marker_ttl_ms": 0}
+
+
+def test_markers_that_cannot_be() -> None:
+    assert "at least 1 second" in refused(subject_delete_marker_ttl=10)
+    assert "negative" in refused(subject_delete_marker_ttl=-1)
+    assert "purge permission" in refused(subject_delete_marker_ttl=10**9, deny_purge=True)
+    assert "discard 'new'" in refused(subject_delete_marker_ttl=10**9, discard="new", max_msgs=5)
+
+
 def test_a_sealed_stream_denies_all_of_it() -> None:
     sealed = to_stream_config(JsStreamConfig(name="A", sealed=True))
     assert (sealed.sealed, sealed.deny_delete, sealed.deny_purge) == (True, True, True)

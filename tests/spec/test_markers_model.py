@@ -6,7 +6,7 @@ import pytest
 
 from liftlog_spec.explore.report import Bounds
 from liftlog_spec.explore.search import check
-from liftlog_spec.models.markers import Markers
+from liftlog_spec.models.markers import DeleteMarkers
 
 SMALL = {"Records": 3, "Entries": 2, "Times": 2, "Epochs": 1}
 # variant, what is other than small, invariant, number of states in the counterexample
@@ -24,14 +24,14 @@ VARIANTS = [
 def test_a_missing_rule_is_found_out(
     variant: str, other: dict[str, int], invariant: str, states: int
 ) -> None:
-    report = check(Markers(variant=variant, **{**SMALL, **other}), Bounds(symmetry=True))
+    report = check(DeleteMarkers(variant=variant, **{**SMALL, **other}), Bounds(symmetry=True))
     assert (report.verdict, report.invariant, report.depth) == ("violated", invariant, states)
 
 
 def test_every_variant_is_tested() -> None:
-    assert {name for name, *_ in VARIANTS} == set(Markers.variant.choices) - {"right"}
+    assert {name for name, *_ in VARIANTS} == set(DeleteMarkers.variant.choices) - {"right"}
 
 
 def test_the_rules_hold_where_the_variants_do_not() -> None:
-    report = check(Markers(), Bounds(symmetry=True))
+    report = check(DeleteMarkers(), Bounds(symmetry=True))
     assert (report.verdict, report.distinct_states, report.depth) == ("holds", 18_480, 18)

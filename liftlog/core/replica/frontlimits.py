@@ -9,7 +9,7 @@ gone through (R22, R23): what these will take would else be counted, and message
 its place. What is too old goes whatever else does. A new leader finds the same, and a limit that was lowered
 holds for what is there. Bytes follow when whole segments are gone (C3).
 
-What is too old may be the last message of its subject, and is to leave a marker then: that is judged
+What is too old may be the last message of its subject, and is to leave a marker then (R24): that is judged
 elsewhere (`markers.py`), of the front as of all that goes after a time.
 
 Copies evaluate nothing: all hide what the entries name. The model is `front_limits`.

@@ -34,7 +34,7 @@ from __future__ import annotations
 from liftlog_spec.lang import *
 
 
-class Markers(Model):
+class DeleteMarkers(Model):
     """One subject of a partition with its two logs, and who leads it."""
 
     variant = Setting(
