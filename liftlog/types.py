@@ -480,18 +480,22 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
     allow_ttl: bool | UnsetType = UNSET
     """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
+    allow_batches: bool | UnsetType = UNSET
+    """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
 
     marker_ttl_ms: Number | UnsetType = UNSET
-    """R24: the last message of a subject that goes for its time or age leaves a marker, for so long. Unset,
-    and never 0, if it leaves none."""
+    """R24: for so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
+    mirror: Line | UnsetType = UNSET
+    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
+    it is no mirror."""
 
     @property
-    def marker_ms(self) -> int:
-        """R24: for how long a marker stays; 0 = none is left."""
-        return 0 if self.marker_ttl_ms is UNSET else self.marker_ttl_ms
+    def mirrors(self) -> str:
+        """R28: the stream whose copy it is; empty: of none."""
+        return "" if self.mirror is UNSET else self.mirror
 
     @property
     def shares_in(self) -> str:
@@ -530,8 +534,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def limits_front(self) -> bool:
-        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
-        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+        """R25: whether the oldest messages go, one by one, when there is too much or they are too old."""
+        return self.has_journal and not self.retention.unlimited
 
     @property
     def rolls_up(self) -> bool:

@@ -118,6 +118,7 @@ class StreamConfigAnswer(msgspec.Struct):
     allow_rollup_hdrs: bool
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
+    allow_atomic: bool | UnsetType = UNSET
     no_ack: bool = False
     subject_delete_marker_ttl: int | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -147,7 +148,6 @@ NOT_THERE: dict[str, str] = {
     "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
     "allow_msg_counter": "allow_msg_counter is not supported",
-    "allow_atomic": "allow_atomic is not supported yet",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
@@ -263,6 +263,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         allow_rollup=config.allow_rollup_hdrs or marker_ns > 0 or UNSET,
         allow_ttl=config.allow_msg_ttl or marker_ns > 0 or UNSET,
         marker_ttl_ms=-(-marker_ns // NS_PER_MS) or UNSET,
+        allow_batches=config.allow_atomic or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -314,7 +315,7 @@ def consumer_limits(config: StreamConfig) -> ConsumerLimits:
 def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     """A stream of liftlog's, as JetStream tells it."""
     most = config.holds_most or config.retention_messages
-    notes = read_notes(config)
+    notes, marked_ms = read_notes(config), config.marker_ttl_ms
     limits = msgspec.structs.asdict(consumer_limits(config))
     metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
     return StreamConfigAnswer(
@@ -339,7 +340,8 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
         allow_msg_ttl=config.has_ttl,
-        subject_delete_marker_ttl=config.marker_ms * NS_PER_MS or UNSET,
+        subject_delete_marker_ttl=UNSET if marked_ms is UNSET else marked_ms * NS_PER_MS,
+        allow_atomic=config.allow_batches,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -396,7 +398,7 @@ FOLLOWS = {
     "segment_bytes": "retention_bytes",
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, "allow_batches": False}
 """By field: what says that there is none of it any more."""
 SAID_AS = {
     "subject": "subjects",
@@ -427,6 +429,7 @@ FROM_JETSTREAM = (
     "allow_rollup",
     "allow_ttl",
     "marker_ttl_ms",
+    "allow_batches",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

@@ -12,15 +12,22 @@ The last line is ours: nats-server's markers do not say what they stand for.
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.options.headers import BLOCK_END, BLOCK_START, LAST_OF_SUBJECT, ROLLUP_NAME, SUBJECT_BEFORE
 from liftlog.options.lifetime import TTL
-from liftlog.types import Message
+from liftlog.types import Message, StreamConfig
 
 REASON = b"Nats-Marker-Reason"
 MAX_AGE = b"MaxAge"
 KEY_PURGED = b"\r\nKV-Operation: PURGE\r\n"
 """A key-value client has purged a key: what it leaves is as good as a marker."""
 _REASON_LINE = b"\r\n" + REASON + b":"
+
+
+def marker_ms(config: StreamConfig) -> int:
+    """For how long a marker of this stream stays; 0 = none is left."""
+    return 0 if config.marker_ttl_ms is UNSET else config.marker_ttl_ms
 
 
 def is_marker(headers: bytes) -> bool:

@@ -27,7 +27,7 @@ from liftlog.messages import (
 from liftlog.mutants import Mutants
 from liftlog.options.headers import read_block, rolled_up_by
 from liftlog.options.lifetime import ANY, stored_lifetime
-from liftlog.options.marking import is_marker, marker_of
+from liftlog.options.marking import is_marker, marker_ms, marker_of
 from liftlog.options.wishes import Terms
 from liftlog.types import Message, PartitionId, Record, StreamConfig
 from tests.core.node_harness import WALL_START_MS, World
@@ -337,9 +337,9 @@ def test_R24_which_streams_may_leave_markers() -> None:
     config = StreamConfig(
         "s", "s", 1, 3, removal=True, allow_ttl=True, allow_rollup=True, marker_ttl_ms=60_000
     )
-    assert limits_problem(config) == "" and config.marker_ms == 60_000
+    assert limits_problem(config) == "" and marker_ms(config) == 60_000
     off = altered(config, StreamChanges(marker_ttl_ms=0))
-    assert off.marker_ttl_ms is UNSET and off.marker_ms == 0
+    assert off.marker_ttl_ms is UNSET and marker_ms(off) == 0
     assert describe_alteration(config, off) == "marker_ttl_ms 60000 -> none"
     for name in ("allow_ttl", "allow_rollup"):
         assert name in alteration_problem(config, StreamChanges(**{name: False}))

@@ -284,7 +284,7 @@ def test_ttls_stay_allowed() -> None:
 
 def test_markers_bring_what_they_need() -> None:
     made = to_stream_config(JsStreamConfig(name="A", subject_delete_marker_ttl=90 * 10**9))
-    assert (made.marker_ms, made.has_ttl, made.rolls_up) == (90_000, True, True)
+    assert (made.marker_ttl_ms, made.has_ttl, made.rolls_up) == (90_000, True, True)
     told = from_stream_config(made)
     assert (told.subject_delete_marker_ttl, told.metadata["_nats.req.level"]) == (90 * 10**9, "1")
     without = to_stream_config(JsStreamConfig(name="A", allow_msg_ttl=True, allow_rollup_hdrs=True))
@@ -298,6 +298,13 @@ def test_markers_that_cannot_be() -> None:
     assert "negative" in refused(subject_delete_marker_ttl=-1)
     assert "purge permission" in refused(subject_delete_marker_ttl=10**9, deny_purge=True)
     assert "discard 'new'" in refused(subject_delete_marker_ttl=10**9, discard="new", max_msgs=5)
+
+
+def test_batches_are_allowed_and_forbidden_again() -> None:
+    before, after = to_stream_config(JsStreamConfig(name="A", allow_atomic=True)), JsStreamConfig(name="A")
+    assert from_stream_config(before).allow_atomic is True
+    assert stream_changes(before, to_stream_config(after)).named == {"allow_batches": False}
+    assert from_stream_config(to_stream_config(after)).allow_atomic is UNSET
 
 
 def test_a_sealed_stream_denies_all_of_it() -> None:

@@ -24,7 +24,7 @@ from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import AskLasts, LastsTold, SubjectsFolded
 from liftlog.offsets import OffsetSet
-from liftlog.options.marking import is_marker, marker_of
+from liftlog.options.marking import is_marker, marker_ms, marker_of
 from liftlog.subjects.grammar import publish_problem
 from liftlog.types import NO_OFFSET, NUMBER_MAX, Message, OffsetRange, Record
 
@@ -88,7 +88,7 @@ class Markers:
     @property
     def _stay_ms(self) -> int:
         config = self._data.config
-        return config.marker_ms if config is not None else 0
+        return marker_ms(config) if config is not None else 0
 
     def offer(self, some: Sequence[Over]) -> bool:
         """These are committed, and over their time. Whether they are judged now, the first so many."""

@@ -12,6 +12,7 @@ from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifetimes import Lifetimes
 from liftlog.core.replica.markers import Markers
+from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
@@ -43,6 +44,7 @@ class LeaderRoles(NamedTuple):
     isr: IsrKeeper
     serving: Serving
     purges: Purges
+    mirroring: Mirroring
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
@@ -85,7 +87,7 @@ class LeaderRoles(NamedTuple):
             if isinstance(event, SubjectsFolded):
                 self.markers.behind(event)
             return True
-        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
+        for asker in (self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
@@ -165,6 +167,8 @@ def hear_folded(
         journal.limits.folded(event)
     if journal is not None and journal.roll_ups is not None:
         journal.roll_ups.folded(event)
+    if journal is not None and journal.front is not None:
+        journal.front.sizes.folded(event)
     if journal is not None and journal.consumers is not None:
         journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)
@@ -178,11 +182,12 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
+    mirroring = Mirroring(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
             leads.lasts.heed(removed)
-        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges)
+        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
     deletions = Deletions(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
     consumers.tell(serving.leo_moved)
@@ -211,7 +216,7 @@ def leader_roles(
     )
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges)._replace(
+    return LeaderRoles(state, leader, keeper, serving, purges, mirroring)._replace(
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),

@@ -22,6 +22,7 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.options.marking import marker_ms
 from liftlog.types import Entry, InvariantViolation, PartitionId
 from liftlog_sim.truth.fronts import FrontLeast
 from liftlog_sim.truth.invariants import Violation
@@ -94,6 +95,8 @@ class MetadataTruth:
         """R24: streams that leave markers, from their creation."""
         self.queues: set[int] = set()
         """R26: streams that are work queues."""
+        self.mirrors: dict[int, int] = {}
+        """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
     @property
     def committed(self) -> int:
@@ -150,10 +153,12 @@ class MetadataTruth:
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
-            if stream.config.marker_ms:
+            if marker_ms(stream.config):
                 self.marking.add(stream.id)
             if stream.config.is_queue:
                 self.queues.add(stream.id)
+            if stream.config.mirrors and stream.id not in self.mirrors:
+                self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             self.front_limits[stream.id] = self.front_limits.get(stream.id, FrontLeast()).with_(stream.config)

@@ -117,6 +117,7 @@ class DeletionTruth:
         least = limits.front_limits.get(stream, FrontLeast())
         marks = stream in limits.marking
         any_limit = keeps or any(least) or marks
+        ours = {named[0] for named in entry.named() if any_limit and named not in self._named}
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
         if self.is_queue:
             # R26: who counts does not wait for acks that are on their way.
@@ -130,14 +131,14 @@ class DeletionTruth:
                 problem = ""
             if problem and was_rolled_up(self.data, named[0]):
                 problem = ""
-            if problem and least._replace(age_ms=0).takes(named[0], written_ms, self.data, gone):
+            if problem and least._replace(age_ms=0).takes(named[0], written_ms, self.data, gone, ours):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
                 problem = "" if newer >= keeps else f"{problem}; of its subject {newer} newer ones are left"
             if problem and (
                 over_at(self.data, named[0]) <= written_ms
-                or least.takes(named[0], written_ms, self.data, gone)
+                or least.takes(named[0], written_ms, self.data, gone, ours)
             ):
                 problem = ""
                 if marks:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from liftlog.options.marking import marker_ms
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 
@@ -33,7 +34,7 @@ def roll_up_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
 
 def ttl_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
     """The header of a message that goes after a time; none: it says nothing of that."""
-    share = MARKED_SHARE if config.marker_ms else TTL_SHARE
+    share = MARKED_SHARE if marker_ms(config) else TTL_SHARE
     if not config.has_ttl or draws.random() >= share:
         return ()
     times = TIMES if config.retention_ms else (*TIMES, b"never")
