@@ -487,7 +487,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     empty: this one gets all."""
 
     marker_ttl_ms: Number | UnsetType = UNSET
-    """R24: for so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
+    """R24: so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
     it is no mirror."""
