@@ -486,6 +486,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
 
+    marker_ttl_ms: Number | UnsetType = UNSET
+    """R24: so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
     it is no mirror."""
