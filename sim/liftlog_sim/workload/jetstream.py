@@ -91,8 +91,12 @@ class JetStreamRoom:
         self._pullers = [PullingClient(self, number) for number in range(count)]
 
     def start(self) -> None:
-        for one in (*self._doors, *self.buckets.values(), *self._pullers):
-            one.start()
+        for door in self._doors:
+            door.start()
+        for bucket in self.buckets.values():
+            bucket.start()
+        for puller in self._pullers:
+            puller.start()
 
     def end(self) -> None:
         """The run is over: no door is left with something under way."""

@@ -152,9 +152,18 @@ class Workload:
             self._publishers[number].start()
         for reader in self._readers:
             reader.start()
-        others = (self._admin, self._alterer, self._mover, self._mirrorer, self._inspector, self._asker)
-        for one in (*others, *self._consuming, *self._processors, self._group, self.jetstream):
-            one.start()
+        self._admin.start()
+        self._alterer.start()
+        self._mover.start()
+        self._mirrorer.start()
+        self._inspector.start()
+        self._asker.start()
+        for client in self._consuming:
+            client.start()
+        for processor in self._processors:
+            processor.start()
+        self._group.start()
+        self.jetstream.start()
         for start in self._joining:
             start()
 
