@@ -175,8 +175,10 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
+    marker_ttl_ms: Number | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
+    interest: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

@@ -308,6 +308,10 @@ class Leader:
             return False
         return self._take(event.messages, event.timestamp_ms, event.plain)
 
+    def store_own(self, messages: list[Message]) -> bool:
+        """R24: store what this leader has made itself, as if it had come. Whether any was."""
+        return not self.ctx.fenced and self._take(messages, self.ctx.wall_ms)
+
     def _take(self, messages: list[Message], received_ms: int, plain: bool = False) -> bool:
         ctx, log = self.ctx, self.log
         record, config = self.leading.record, log.config
