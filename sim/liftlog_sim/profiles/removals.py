@@ -131,8 +131,9 @@ def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
     (K1 to K8), and a stream for dead letters (K9).
     """
-    knobs = removals(draws)
-    streams = tuple(_emptied(draws, one) for one in knobs.streams)
+    knobs, restless = removals(draws), draws.part("restless")
+    is_restless = restless.random() < RESTLESS_SHARE
+    streams = knobs.streams if is_restless else tuple(_emptied(draws, one) for one in knobs.streams)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     knobs = msgspec.structs.replace(
@@ -147,15 +148,13 @@ def consumers(draws: Draws) -> Knobs:
         duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
     )
-    return _restless(draws.part("restless"), knobs)
+    return _restless(restless, knobs) if is_restless else knobs
 
 
 def _restless(draws: Draws, knobs: Knobs) -> Knobs:
-    """In some worlds consumers are deleted and created all the time, and journals are read slowly: a leader
+    """Consumers are deleted and created all the time, and journals are read slowly: a leader
     makes and serves consumers that has not heeded yet what somebody was told (K1, K7).
     """
-    if draws.random() >= RESTLESS_SHARE:
-        return knobs
     read_us = draws.choice((60, 150)) * MILLISECOND
     return msgspec.structs.replace(
         knobs,
