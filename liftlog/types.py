@@ -407,14 +407,7 @@ class Recovered(msgspec.Struct):
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
-TTL_LEAST_MS, TTL_MOST_MS = 1000, (2**63 - 1) // 1_000_000
-"""R24: for how long a message may say that it is to stay: no more than a duration of Go's can say."""
-ID_BYTES_MAX = 256
-"""L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
-PRODUCER_BYTES_MAX = 256
-"""L2: the name of a producer may have so many."""
-PRODUCERS_MAX = 10_000
-"""L2: so many producers a partition remembers, or as many as ids, if that is less."""
+
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -486,6 +479,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
 
+    marker_ttl_ms: Number | UnsetType = UNSET
+    """R24: so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
     it is no mirror."""

@@ -34,6 +34,7 @@ from liftlog.commands.streamoptions import (
     add_batches,
     add_denials,
     add_end_of_mirror,
+    add_marker_ttl,
     add_notes,
     add_other_notes,
     add_sealing,
@@ -177,6 +178,7 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "marker_ttl_ms",
     "allow_batches",
     "work_queue",
     "interest",
@@ -223,6 +225,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "--allow-ttl",
         "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_marker_ttl(create)
     add_batches(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
@@ -332,6 +335,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     alter.add_argument(
         "--interest", action=argparse.BooleanOptionalAction, default=UNSET, help=f"{INTEREST}, or no longer"
     )
+    add_marker_ttl(alter, "; 0 = none")
     add_batches(alter)
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")

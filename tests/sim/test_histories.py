@@ -41,7 +41,7 @@ def history(options: RunOptions, *, judged: bool = True, removing: bool = True) 
 
 def keeps_all(config: StreamConfig) -> StreamConfig:
     """The same, without what lets messages go."""
-    names = "allow_ttl", "allow_rollup", "work_queue", "interest", "max_messages_per_subject"
+    names = "allow_ttl", "allow_rollup", "marker_ttl_ms", "work_queue", "interest", "max_messages_per_subject"
     off = dict.fromkeys(names, UNSET)
     return msgspec.structs.replace(config, retention_ms=0, retention_messages=0, retention_bytes=0, **off)
 

@@ -542,6 +542,8 @@ def test_every_evaluation_is_counted() -> None:
         "LimitHolds",
         "RollUpHolds",
         "TtlHolds",
+        "MarkerLeft",
+        "MarkerDue",
         "WorkQueueHolds",
         "InterestHolds",
         "SameConsumerState",

@@ -67,6 +67,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "more_subjects": 2,
     "allow_rollup": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2, "interest": 2},
+    "marker_ttl_ms": 2,
     "allow_batches": 2,
     "mirror": 2,
 }
@@ -84,7 +85,7 @@ _LATER: dict[str, int] = {
     "work_queue": 2,
     "interest": 2,
     "more_subjects": 2,
-    "allow_ttl": 2,
+    **{"allow_ttl": 2, "marker_ttl_ms": 2},
     "allow_batches": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
     "mirror": 2,

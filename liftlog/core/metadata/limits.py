@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
 from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
@@ -36,6 +37,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
+    "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
@@ -114,6 +116,21 @@ def _interest_problem(config: StreamConfig) -> str:
         )
     if config.sealed is True:
         return "interest and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
+def _markers_problem(config: StreamConfig) -> str:
+    """R24: why it can leave no markers; empty if it can."""
+    if not (config.has_ttl and config.rolls_up):
+        return (
+            "marker_ttl_ms leaves messages that go after a time, and that roll up what they stand for: it "
+            "needs allow_ttl and allow_rollup too (--removal --allow-ttl --allow-rollup)"
+        )
+    if config.holds_most:
+        return (
+            "marker_ttl_ms and messages_max exclude each other: a partition that is full would store no "
+            "marker, and what is over its time would stay; leave one of them out"
+        )
     return ""
 
 
@@ -214,6 +231,8 @@ def limits_problem(config: StreamConfig) -> str:
     if config.is_queue and (problem := _queue_problem(config)):
         return problem
     if config.interest is True and (problem := _interest_problem(config)):
+        return problem
+    if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
         return problem
     if config.mirrors and (problem := _mirror_problem(config)):
         return problem

@@ -229,6 +229,7 @@ AUDITED_MARKS = (
     "R24.again",
     "R24.jumped",
     "R24.let-go",
+    "R24.marked",
     "R24.over",
     "R24.paused",
     "R24.said",

@@ -66,6 +66,8 @@ RULES: dict[str, tuple[str, str]] = {
     "LimitHolds": ("R22", "of each subject the newest so many messages of a partition stay"),
     "RollUpHolds": ("R23", "the older ones of its subject"),
     "TtlHolds": ("R24", "a message with `Nats-TTL` goes when it is so old"),
+    "MarkerLeft": ("R24", "a marker stays in its place"),
+    "MarkerDue": ("R24", "expects that to be the last of its subject"),
     "WorkQueueHolds": ("R26", "so both are committed together"),
     "InterestHolds": ("R27", "when every consumer that is to be given it is done with it"),
     "OneOwner": ("G2", "A partition is granted when its last owner has confirmed that it gave it up"),

@@ -50,6 +50,8 @@ _EMPHASIS = {
     "LimitHolds": "stores",
     "RollUpHolds": "stores",
     "TtlHolds": "stores",
+    "MarkerLeft": "stores",
+    "MarkerDue": "stores",
     "WorkQueueHolds": "stores",
     "InterestHolds": "stores",
     "SameConsumerState": "answers",

@@ -76,6 +76,10 @@ def removals(draws: Draws) -> Knobs:
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
     times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
     knobs = msgspec.structs.replace(knobs, storage_times=times)
+    marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
+    if marker_ms:
+        streams = tuple(_leaving_markers(one, marker_ms) for one in knobs.streams)
+        knobs = msgspec.structs.replace(knobs, streams=streams)
     return on_several(draws.part("several"), knobs)
 
 
@@ -86,6 +90,13 @@ def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
     if draws.part("interest").part(stream.name).random() < INTEREST_SHARE:
         return msgspec.structs.replace(stream, interest=True, max_messages_per_subject=msgspec.UNSET)
     return stream
+
+
+def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
+    """R24: unless it refuses messages while it is full (C6)."""
+    if stream.holds_most:
+        return stream
+    return msgspec.structs.replace(stream, allow_rollup=True, allow_ttl=True, marker_ttl_ms=marker_ms)
 
 
 def groups(draws: Draws) -> Knobs:

@@ -24,6 +24,7 @@ from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, o
 from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front
 from liftlog_sim.truth.interest import WantedMessages
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.marked import check_due, check_left, stored_by_leader
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.queues import DoneWith
 
@@ -96,6 +97,14 @@ class DeletionTruth:
                 self.restated = max(self.restated, entry.begin)
         return self._named
 
+    def grown(self, before: int) -> None:
+        """More of the data is committed than what lies below offset `before`. MarkerDue."""
+        stream = self.data.id.stream
+        for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
+            if record is not None and stored_by_leader(record):
+                age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
+                check_due(self.data, record, self._gone(), age_ms)
+
     def _gone(self) -> set[int]:
         """The offsets that are named."""
         return {offset for offset, _ in self.named()}
@@ -109,7 +118,8 @@ class DeletionTruth:
         stream, limits = self.data.id.stream, self._limits
         keeps = limits.subject_limits.get(stream, 0)
         least = limits.front_limits.get(stream, FrontLeast())
-        any_limit = keeps or any(least)
+        marks = stream in limits.marking
+        any_limit = keeps or any(least) or marks
         ours = {named[0] for named in entry.named() if any_limit and named not in self._named}
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
         if self.is_queue:
@@ -125,15 +135,20 @@ class DeletionTruth:
             if problem and self.by_interest and entry.done_with and named[0] < self.data.hw:
                 wants = self.wanted.by(named[0])
                 problem = f"{problem}; consumer {wants!r} is to be given it" if wants else ""
-            if problem and (
-                was_rolled_up(self.data, named[0]) or over_at(self.data, named[0]) <= written_ms
-            ):
+            if problem and was_rolled_up(self.data, named[0]):
                 problem = ""
-            if problem and least.takes(named[0], written_ms, self.data, gone, ours):
+            if problem and least._replace(age_ms=0).takes(named[0], written_ms, self.data, gone, ours):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
                 problem = "" if newer >= keeps else f"{problem}; of its subject {newer} newer ones are left"
+            if problem and (
+                over_at(self.data, named[0]) <= written_ms
+                or least.takes(named[0], written_ms, self.data, gone, ours)
+            ):
+                problem = ""
+                if marks:
+                    check_left(self.data, named[0], gone)
             if not problem and epoch_at(self.data.history, named[0]) != entry.epoch:
                 problem = f"offset {named[0]} of epoch {entry.epoch}, where no such record is committed"
             if problem:
