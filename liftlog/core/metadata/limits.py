@@ -81,7 +81,9 @@ def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
 
 
 def _queue_problem(config: StreamConfig) -> str:
-    """R26: why it can be no work queue; empty if it can."""
+    """R26: why it can be no work queue; empty if it can, or is none."""
+    if not config.is_queue:
+        return ""
     if not config.has_journal:
         return (
             "work_queue takes messages out of the middle of a log: create the stream with removal (stream "
@@ -98,7 +100,9 @@ def _queue_problem(config: StreamConfig) -> str:
 
 
 def _interest_problem(config: StreamConfig) -> str:
-    """R27: why messages cannot go so; empty if they can."""
+    """R27: why messages cannot go by interest; empty if they can, or do not."""
+    if config.interest is not True:
+        return ""
     if not config.has_journal:
         return (
             "interest takes messages out of the middle of a log: create the stream with removal (stream "
@@ -228,9 +232,7 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
             "streams; leave one of them out"
         )
-    if config.is_queue and (problem := _queue_problem(config)):
-        return problem
-    if config.interest is True and (problem := _interest_problem(config)):
+    if problem := _queue_problem(config) or _interest_problem(config):
         return problem
     if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
         return problem
