@@ -152,19 +152,11 @@ class Workload:
             self._publishers[number].start()
         for reader in self._readers:
             reader.start()
-        self._admin.start()
-        self._alterer.start()
-        self._mover.start()
-        self._mirrorer.start()
-        self._inspector.start()
-        self._asker.start()
-        for client in self._consuming:
-            client.start()
-        for processor in self._processors:
-            processor.start()
-        self._group.start()
-        self.jetstream.start()
-        for start in self._joining:
+        starts: list[Callable[[], None]] = [self._admin.start, self._alterer.start, self._mover.start]
+        starts += [self._mirrorer.start, self._inspector.start, self._asker.start]
+        starts += [client.start for client in self._consuming]
+        starts += [processor.start for processor in self._processors]
+        for start in (*starts, self._group.start, self.jetstream.start, *self._joining):
             start()
 
     # -- clients from outside ------------------------------------------------------------------------------
