@@ -483,6 +483,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
+    bytes_max: Number | UnsetType = UNSET
+    """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
 
     @property
     def shares_in(self) -> str:
@@ -513,6 +515,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def holds_most(self) -> int:
         """C6: how many messages a partition holds at most; 0 = any number."""
         return 0 if self.messages_max is UNSET else self.messages_max
+
+    @property
+    def holds_bytes(self) -> int:
+        """C6: how many bytes of messages a partition holds at most; 0 = any number."""
+        return 0 if self.bytes_max is UNSET else self.bytes_max
 
     @property
     def keeps_of_subject(self) -> int:

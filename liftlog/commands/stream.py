@@ -168,6 +168,7 @@ LOG_OPTIONS = (
     "dedupe_window_ms",
     "dedupe_ids_max",
     "messages_max",
+    "bytes_max",
     "removal",
     "max_messages_per_subject",
     "allow_rollup",
@@ -244,13 +245,20 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
 
 
 def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
-    """How many messages a partition holds (C6)."""
+    """How much a partition holds (C6)."""
     parser.add_argument(
         "--messages-max",
         type=natural,
         default=UNSET,
         metavar="N",
         help=f"refuse new messages while a partition holds so many, rather than drop old ones{none}",
+    )
+    parser.add_argument(
+        "--bytes-max",
+        type=size_bytes,
+        default=UNSET,
+        metavar="BYTES",
+        help=f"the same of so many bytes of messages, of a stream with --removal{none}",
     )
 
 

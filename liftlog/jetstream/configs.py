@@ -176,13 +176,6 @@ def config_problem(config: JsStreamConfig) -> str:
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
-    if config.discard == "new" and config.max_bytes > 0:
-        return "max_bytes with discard 'new' is not supported: use max_msgs"
-    if config.discard == "new" and config.max_msgs > 0 and config.duplicate_window > 0:
-        return (
-            "duplicate_window and max_msgs with discard 'new' exclude each other: ids need messages that "
-            "stay; leave one of them out"
-        )
     if config.num_replicas > REPLICAS_MAX:
         return f"maximum replicas is {REPLICAS_MAX}"
     if len(config.description or "") > DESCRIPTION_MAX:
@@ -220,6 +213,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
     held = 0 if config.discard == "new" else max(0, config.max_msgs)
     size = max(0, config.max_bytes)
+    room = size if config.discard == "new" else 0
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
@@ -231,11 +225,12 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         segment_ms=-(-age_ms // SEGMENTS),
         segment_records=max(SEGMENT_MESSAGES_MIN, held // SEGMENTS) if held else 0,
         segment_bytes=min(SEGMENT_BYTES, max(SEGMENT_BYTES_MIN, size // SEGMENTS)) if size else SEGMENT_BYTES,
-        retention_bytes=size,
+        retention_bytes=size - room,
         retention_messages=held,
         messages_max=most or UNSET,
+        bytes_max=room or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
-        dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
+        dedupe_window_ms=-(-window_ns // NS_PER_MS),
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
@@ -304,11 +299,11 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         retention="workqueue" if config.is_queue else "limits",
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
-        max_bytes=config.retention_bytes or -1,
+        max_bytes=config.holds_bytes or config.retention_bytes or -1,
         max_age=config.retention_ms * NS_PER_MS,
         max_msgs_per_subject=config.keeps_of_subject or -1,
         max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
-        discard="new" if config.holds_most or NOTE_DISCARD in notes else "old",
+        discard="new" if config.holds_most or config.holds_bytes or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
         duplicate_window=config.remembers_ms * NS_PER_MS,
@@ -397,6 +392,7 @@ FROM_JETSTREAM = (
     "retention_bytes",
     "retention_messages",
     "messages_max",
+    "bytes_max",
     "codec",
     "dedupe_window_ms",
     "work_queue",

@@ -35,6 +35,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_window_ms": (100, 7 * DAY_MS),
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
+    "bytes_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
@@ -122,11 +123,18 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
             "which messages are counted, and would stay full; leave one of them out"
         )
-    if config.holds_most and config.remembers_ms:
+    if config.holds_most and config.remembers_ms and not config.has_journal:
         return (
             "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
             "their ids, until others are stored, and a partition that is full of them stores none; leave one "
-            "of them out"
+            "of them out, or create the stream with removal: there messages go, and their ids stay"
+        )
+    if config.holds_bytes and not config.has_journal:
+        return "bytes_max needs removal: only such streams know what their messages count for"
+    if config.holds_bytes and config.retention_bytes:
+        return (
+            "retention_bytes and bytes_max exclude each other: the one lets old messages go, the other one "
+            "refuses new ones; leave one of them out"
         )
     if config.holds_most and config.retention_messages:
         return (

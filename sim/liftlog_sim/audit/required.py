@@ -182,6 +182,7 @@ AUDITED_MARKS = (
     "L3.folds",
     "L3.proposals-full",
     "L4.dropped",
+    "C6.counted",
     "C6.dropped",
     "L2.dropped",
     "L6.dropped",

@@ -41,7 +41,7 @@ def may_be_written(
     known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
     if config.holds_most and not log.is_journal:
         checks.counts["HoldsNoMore"] += 1
-        if end - replica.log.log_start > config.holds_most:
+        if end - replica.log.log_start - _gone(machine, replica) > config.holds_most:
             held = f"from {replica.log.log_start} to {end}"
             text = f"node {machine.number} leads {log} and stores messages until it holds those {held}"
             raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
@@ -54,6 +54,14 @@ def may_be_written(
     # Without a subscription it stores what had to wait for the last of its subject (L9), and came before.
     if config.paused and not log.is_journal and leader.subscribed and not leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
+
+
+def _gone(machine: Machine, replica: Replica) -> int:
+    """How many messages of its log a leader knows to be gone (R21)."""
+    node, log = machine.node, replica.log
+    journal = node.replicas.get(log.id.journal) if node is not None else None
+    removed = journal.removed if journal is not None else None
+    return removed.hidden(log.history).count(log.log_start, log.leo) if removed is not None else 0
 
 
 def _check_subjects(
