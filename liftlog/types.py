@@ -458,7 +458,6 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """L7: so many ids a partition remembers at most; unset: `DEDUPE_IDS_MAX`."""
     messages_max: Number | UnsetType = UNSET
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
-
     removal: bool | UnsetType = UNSET
     """Single messages can be deleted: each partition has a journal, which says which are (ADR 0062). Unset,
     and never False, if they cannot."""
@@ -480,11 +479,21 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
     allow_ttl: bool | UnsetType = UNSET
     """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
+    allow_batches: bool | UnsetType = UNSET
+    """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
     bytes_max: Number | UnsetType = UNSET
     """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
+    mirror: Line | UnsetType = UNSET
+    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
+    it is no mirror."""
+
+    @property
+    def mirrors(self) -> str:
+        """R28: the stream whose copy it is; empty: of none."""
+        return "" if self.mirror is UNSET else self.mirror
 
     @property
     def shares_in(self) -> str:

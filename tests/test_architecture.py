@@ -353,6 +353,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "liftlog.core.replica.roles": (
         "liftlog.core.replica.isr",
         "liftlog.core.replica.leader",
+        "liftlog.core.replica.mirroring",
         "liftlog.core.replica.purge",
         "liftlog.core.replica.serving",
     ),

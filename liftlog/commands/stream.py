@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+import msgspec
 from msgspec import UNSET
 
 from liftlog.api.plain import to_plain
@@ -27,9 +28,12 @@ from liftlog.commands.common import (
     run,
     size_bytes,
 )
+from liftlog.commands.mirrors import add_mirror_actions
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamoptions import (
+    add_batches,
     add_denials,
+    add_end_of_mirror,
     add_notes,
     add_other_notes,
     add_sealing,
@@ -106,6 +110,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_taking_away(actions)
     add_subject_actions(actions)
     add_moves(actions)
+    add_mirror_actions(actions)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
     remove.add_argument("name", metavar="NAME")
     _finish(remove, _remove)
@@ -173,6 +178,7 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "allow_batches",
     "work_queue",
     "segment_bytes",
     "segment_ms",
@@ -217,6 +223,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "--allow-ttl",
         "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_batches(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -325,6 +332,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_batches(alter)
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
@@ -355,6 +363,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     add_subjects(alter)
     add_denials(alter)
     add_sealing(alter)
+    add_end_of_mirror(alter)
     add_other_notes(alter)
     alter.set_defaults(paused=UNSET)
     way = alter.add_mutually_exclusive_group()
@@ -388,12 +397,16 @@ async def _create(args: argparse.Namespace) -> int:
         min_insync_replicas=args.min_insync_replicas,
         ack_reply=not args.no_ack_reply,
         queue_group=args.queue_group,
+        mirror=args.mirror,
         max_payload_bytes=args.max_payload,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
     )
     if config.durability == "os":
         note(GIVEN_UP)
     async with await connect(args) as client:
+        if config.mirrors and config.partitions == 1:
+            origin = await client.stream(config.mirrors)
+            config = msgspec.structs.replace(config, partitions=origin.config.partitions)
         try:
             info = await client.create_stream(config)
         except RequestFailed as error:
@@ -501,6 +514,9 @@ async def _info(args: argparse.Namespace) -> int:
             print(f"queue group '{config.shares_in}': of its streams each message goes to one")
         for name, value in () if config.notes is UNSET else config.notes:
             print(f"note {printable(name.encode())}: {printable(value.encode())}")
+        if config.mirrors:
+            lag = f"liftlog stream lag {config.name}"
+            print(f"mirror of '{config.mirrors}': it takes nothing else; how far it is: {lag}")
         if config.sealed is True:
             print("sealed: it takes no messages any more, and none can be deleted or purged")
         elif config.read_only:

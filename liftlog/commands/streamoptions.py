@@ -47,12 +47,28 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         help="share what comes with the streams of this group: each message goes to one of them",
     )
+    create.add_argument(
+        "--mirror",
+        default=UNSET,
+        metavar="ORIGIN",
+        help="have what this stream has, at the same offsets, and take nothing else",
+    )
 
 
 def add_denials(parser: argparse.ArgumentParser) -> None:
     """What nobody can do any more (R19)."""
     for name, what in (("--deny-delete", "single messages be deleted"), ("--deny-purge", "it be purged")):
         add_switch(parser, name, f"let nobody ask that {what}; cannot be taken back")
+
+
+def add_batches(parser: argparse._ActionsContainer) -> None:
+    """Whether messages may come in batches (L11)."""
+    parser.add_argument(
+        "--allow-batches",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="store messages with the header Nats-Batch-Id together or not at all, or refuse them",
+    )
 
 
 def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
@@ -78,6 +94,18 @@ def add_other_notes(alter: argparse.ArgumentParser) -> None:
 def add_sealing(alter: argparse.ArgumentParser) -> None:
     """R19: the end of a stream's writing."""
     add_switch(alter, "--sealed", "take no message any more, and let nobody delete or purge any, for ever")
+
+
+def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
+    """R28: a mirror becomes a stream of its own."""
+    alter.add_argument(
+        "--no-mirror",
+        dest="mirror",
+        action="store_const",
+        const="",
+        default=UNSET,
+        help="copy nothing any more, and take messages, for ever",
+    )
 
 
 def add_subjects(alter: argparse.ArgumentParser) -> None:

@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from liftlog.core.batchroom import BatchRoom
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, RequestId
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.status import Status
-from liftlog.messages import AskLasts, AskSubjects, Effect, LookupTime, ReadLog, ReplyClient, Send
+from liftlog.messages import (
+    AskLasts,
+    AskSubjects,
+    Effect,
+    LookupTime,
+    MirrorFetch,
+    MirrorReply,
+    ReadLog,
+    ReplyClient,
+    Send,
+)
 from liftlog.types import GroupInDoubt, InvariantViolation, NodeConfig, PartitionId, Ticket
 
 
@@ -26,6 +37,7 @@ class Context(Status):
         "_owners",
         "_requests",
         "_want",
+        "batches",
         "contains",
         "decides",
         "effects",
@@ -38,6 +50,7 @@ class Context(Status):
         "reads",
         "refused",
         "ticket",
+        "to_self",
         "touched",
     )
 
@@ -54,7 +67,10 @@ class Context(Status):
         self.decides = guards.decides
         self.nonce = nonce
         self.reads = DiskReads(config, guards.mutants)
+        self.batches = BatchRoom()
         self.effects: list[Effect] = []
+        self.to_self: list[MirrorFetch | MirrorReply] = []
+        """What this node says to itself: it is taken in when the step is over, as if a peer had said it."""
         self.touched: dict[PartitionId, None] = {}
         """Replicas that the present step has changed, made or removed (`Outcome.touched`)."""
         self.refused = 0
@@ -83,6 +99,18 @@ class Context(Status):
         except InvariantViolation as broken:
             # Who wants something here, a replica say, is not what is broken.
             raise GroupInDoubt(str(broken)) from broken
+
+    def send(self, node: int, message: MirrorFetch | MirrorReply) -> None:
+        """Say something to a node that may be this one."""
+        if node == self.node:
+            self.to_self.append(message)
+        else:
+            self.effects.append(Send(node, message))
+
+    def take_to_self(self) -> list[MirrorFetch | MirrorReply]:
+        """What this node has said to itself."""
+        said, self.to_self = self.to_self, []
+        return said
 
     def touch(self, partition: PartitionId) -> None:
         """This step changes something of a replica."""

@@ -44,6 +44,7 @@ from liftlog.core.standing import Standing
 from liftlog.messages import (
     TIMER_ELECTION,
     TIMER_REST,
+    TIMER_SELF,
     TIMER_TICK,
     ClientGone,
     ClientRequest,
@@ -59,6 +60,8 @@ from liftlog.messages import (
     JoinReply,
     LevelReport,
     MetadataStalled,
+    MirrorFetch,
+    MirrorReply,
     Outcome,
     PeerBack,
     PeerLost,
@@ -179,9 +182,9 @@ class Node:
         self.slices = Slices(config.step_partitions_max)
         self._applied = applied
         self._installed = installed
-        events = ReplicaEvents(self.ctx, self.replicas, self._after_raft)
-        self._handlers = self._table(events)
-        self._from_peers = self._of_peers(events)
+        self._events = ReplicaEvents(self.ctx, self.replicas, self._after_raft)
+        self._handlers = self._table(self._events)
+        self._from_peers = self._of_peers(self._events)
 
     def _of_peers(self, events: ReplicaEvents) -> dict[type, Callable[[int, Any], None]]:
         """Who takes in which message; all others are Raft's."""
@@ -191,6 +194,8 @@ class Node:
             FetchReply: events.on_fetch_reply,
             RangeFetch: events.on_range_fetch,
             RangeReply: events.on_range_reply,
+            MirrorFetch: events.on_mirror_fetch,
+            MirrorReply: events.on_mirror_reply,
             Forward: self._on_forward,
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self.session.on_reply,
@@ -276,6 +281,8 @@ class Node:
         if self.slices.has_rest:
             ctx.mark("L5.rest")
             ctx.effects.append(SetTimer(TIMER_REST, 0, 0))
+        if ctx.to_self:
+            ctx.effects.append(SetTimer(TIMER_SELF, 0, 0))
         effects = ctx.effects[:]
         ctx.effects.clear()
         touched: Sequence[PartitionId] = ()
@@ -351,6 +358,8 @@ class Node:
             self.raft.on_election_timer()
         elif event.kind == TIMER_REST:
             self._tick_replicas()
+        elif event.kind == TIMER_SELF:
+            self._events.hear_self(self._look)
         else:
             self._tick()
         self._after_raft()

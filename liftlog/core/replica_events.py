@@ -32,6 +32,8 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    MirrorFetch,
+    MirrorReply,
     Published,
     RangeFetch,
     RangeReply,
@@ -105,6 +107,26 @@ class ReplicaEvents:
         replica = self._ready_replica(message.partition)
         if replica is not None:
             replica.on_range_reply(sender, message)
+
+    def on_mirror_fetch(self, sender: int, message: MirrorFetch) -> None:
+        """A copy that is not open, or none, says nothing: the mirror asks again."""
+        replica = self._ready_replica(message.partition)
+        if replica is not None and replica.data is None:
+            replica.on_mirror_fetch(sender, message)
+
+    def on_mirror_reply(self, sender: int, message: MirrorReply) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None and replica.data is None:
+            replica.on_mirror_reply(sender, message)
+
+    def hear_self(self, look: Callable[[PartitionId], None]) -> None:
+        """What this node has said to itself: a mirror and its origin may have their leaders here (R28)."""
+        for message in self._ctx.take_to_self():
+            look(message.partition)
+            if isinstance(message, MirrorFetch):
+                self.on_mirror_fetch(self._ctx.node, message)
+            else:
+                self.on_mirror_reply(self._ctx.node, message)
 
     def _ready_replica(self, partition: PartitionId) -> Replica | None:
         replica = self._replicas.get(partition)

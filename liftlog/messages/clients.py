@@ -176,6 +176,8 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
+    allow_batches: bool | UnsetType = UNSET
+    mirror: Line | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:
@@ -532,6 +534,17 @@ ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
 """The last thirteen: what a message's headers or its envelope ask for is not done here (L1, L4)."""
+ERR_BATCH_ID = "batch-id"
+ERR_BATCH_SEQUENCE = "batch-sequence"
+ERR_BATCH_COMMIT = "batch-commit"
+ERR_BATCH_HEADER = "batch-header"
+"""L11: what a message asks for is not done within a batch."""
+ERR_EXPECTED_WITHIN = "expected-within-batch"
+"""L11: a message expects what those before it in its batch would have changed."""
+ERR_BATCH_LARGE = "batch-too-large"
+ERR_BATCH_INCOMPLETE = "batch-incomplete"
+"""L11: this leader lacks messages that precede it in its batch; the batch is given up here."""
+ERR_BATCH_MANY = "too-many-batches"
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
 ERR_FULL = "full"

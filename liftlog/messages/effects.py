@@ -52,6 +52,8 @@ class SetTimer(Effect):
 TIMER_ELECTION = "election"
 TIMER_REST = "rest"
 """What a step has left to do goes on: due at once, behind what has come meanwhile."""
+TIMER_SELF = "self"
+"""What a node has said to itself is to be taken in: due at once."""
 TIMER_TICK = "tick"
 
 
@@ -416,11 +418,20 @@ class AckPublishes(Effect):
     records: int = 0
     cursor: int = NO_OFFSET
     """L10: the one message opened a run, which begins with this offset of its input."""
+    batch: bytes = b""
+    """L11: the `records` came one by one, in the batch of this id; empty: as a parcel."""
 
     @property
     def end(self) -> int:
         """The offset behind the last one that is answered for."""
         return self.offsets_from + (self.records or len(self.replies))
+
+
+class TellStaged(Effect):
+    """Tell publishers that their messages wait for the end of their batches (L11): an empty answer each."""
+
+    partition: PartitionId
+    replies: list[bytes]
 
 
 class RefusePublishes(Effect):

@@ -38,6 +38,7 @@ from liftlog.messages.peers import (
     Fetch,
     FetchProgress,
     FetchReply,
+    MirrorReply,
     PeerMessage,
     RangeFetch,
     RangeReply,
@@ -195,6 +196,14 @@ def _range_reply(reply: RangeReply) -> str:
     return ""
 
 
+def _mirror_reply(reply: MirrorReply) -> str:
+    if reply.status == FETCH_OK:
+        if not reply.log_start <= reply.next_offset <= reply.hw or reply.next_offset < reply.offset:
+            return f"log start {reply.log_start}, next {reply.next_offset} and HW {reply.hw} are not in order"
+        return ""
+    return f"records with status {reply.status}" if reply.batches else ""
+
+
 _CHECKS: dict[type, Callable[[Any], str]] = {
     VoteRequest: _vote_request,
     AppendRequest: _append_request,
@@ -205,4 +214,5 @@ _CHECKS: dict[type, Callable[[Any], str]] = {
     FetchReply: _fetch_reply,
     RangeFetch: _range_fetch,
     RangeReply: _range_reply,
+    MirrorReply: _mirror_reply,
 }

@@ -294,6 +294,33 @@ class RangeReply(Struct):
         )
 
 
+class MirrorFetch(Struct):
+    """R28: the leader of a mirror's partition asks who leads the same partition of the origin for what is
+    committed there from `offset` on, the end of its own log.
+    """
+
+    partition: PartitionId
+    """The origin's."""
+    mirror: PartitionId
+    offset: Number
+    max_bytes: FetchBytes
+
+
+class MirrorReply(Struct):
+    """R28. `status`: OK: `batches` are what is left of the offsets from the asked one up to `next_offset`,
+    all of them committed; the first may begin before it. BELOW_START: the asked one lies below the origin's
+    `log_start`. `partition` is the mirror's, `offset` what was asked for.
+    """
+
+    partition: PartitionId
+    offset: Number
+    status: FetchStatus
+    hw: Number
+    log_start: Number
+    next_offset: Number
+    batches: Frames
+
+
 class JoinQuery(Struct):
     """I3: a node that hears no leader asks another one who else there is."""
 
@@ -329,8 +356,13 @@ PeerMessage = (
     | RangeReply
     | JoinQuery
     | JoinReply
+    | MirrorFetch
+    | MirrorReply
 )
 
-SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3, Belongs: 3, JoinQuery: 3, JoinReply: 3}
+SINCE_PROTOCOL: dict[type, int] = {
+    **{LevelReport: 3, Belongs: 3, JoinQuery: 3, JoinReply: 3},
+    **{MirrorFetch: 3, MirrorReply: 3},
+}
 """U1: messages that are of a later version of the protocol than the first released one, by kind. To a peer
 that speaks an earlier one they are not sent."""

@@ -24,6 +24,8 @@ from liftlog.messages import (
     Fetch,
     FetchProgress,
     FetchReply,
+    MirrorFetch,
+    MirrorReply,
     PeerMessage,
     RangeFetch,
     RangeReply,
@@ -32,7 +34,9 @@ from liftlog.messages import (
 from liftlog.real.budget import Budget
 from liftlog.real.direct import DirectSocket
 
-DATA = frozenset((Fetch, FetchProgress, FetchReply, RangeFetch, RangeReply, SnapshotChunk))
+DATA = frozenset(
+    (*(Fetch, FetchProgress, FetchReply, RangeFetch, RangeReply), SnapshotChunk, MirrorFetch, MirrorReply)
+)
 PIECE_BYTES = 128 * 1024
 OWN_SHARE = 8
 """One part in so many of the bound is kept free for control."""

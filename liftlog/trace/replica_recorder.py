@@ -43,15 +43,18 @@ from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
 from liftlog.format import CorruptBatch, read_header
 from liftlog.messages import (
+    TIMER_SELF,
     AppendLog,
     Effect,
     Event,
     Fetch,
     FetchProgress,
     FetchReply,
+    MirrorReply,
     Outcome,
     Received,
     Send,
+    TimerFired,
 )
 from liftlog.trace.parting import OF_REPLICAS, parted
 from liftlog.trace.replica_lines import (
@@ -509,6 +512,9 @@ def _message_in(event: Event | None) -> Fetch | FetchProgress | FetchReply | Non
 
 def _cause(event: Event | None, letter: Letter | None) -> Cause:
     name = type(event).__name__ if event is not None else "Start"
+    of_mirror = isinstance(event, Received) and isinstance(event.message, MirrorReply)
+    if of_mirror or (isinstance(event, TimerFired) and event.kind == TIMER_SELF):
+        name = "Mirrored"
     return Cause(name, letter) if letter is not None else _bare_cause(name)
 
 

@@ -312,12 +312,28 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "batches",
+            "liftlog_spec.models.batches",
+            "Batches",
+            "messages that come one by one are stored together or not at all",
+            {"publishers": "Publishers", "records": "Records", "epochs": "Epochs"},
+            small={"records": 4, "epochs": 1},
+        ),
+        ModelEntry(
             "dead-letters",
             "liftlog_spec.models.dead_letters",
             "DeadLettersOfAConsumer",
             "what was delivered for the last time goes to another stream, once, under leaders that change",
             {"entries": "Entries", "epochs": "Epochs"},
             small={"entries": 2, "epochs": 2},
+        ),
+        ModelEntry(
+            "mirrors",
+            "liftlog_spec.models.mirrors",
+            "Mirrors",
+            "a log that has what another one has committed, under leaders of both that change",
+            {"records": "Records", "epochs": "Epochs", "deletes": "Deletes"},
+            small={"records": 1, "epochs": 2},
         ),
         ModelEntry(
             "subject-limits",

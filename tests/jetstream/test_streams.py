@@ -161,7 +161,7 @@ async def test_defaults_are_told(user: User) -> None:
             "allow_rollup_hdrs": True,
             "subject_delete_marker_ttl": 60 * SECOND,
         }, refused="for now: nothing expires by itself but by max_age"),
-        "allow_atomic": Case({"allow_atomic": True}, refused="for now: publish one by one"),
+        "allow_atomic": {"allow_atomic": True},
         "first_seq": Case({"first_seq": 100}, refused="streams begin at sequence 1"),
         "consumer_limits": {
             "consumer_limits": {"max_ack_pending": 10, "inactive_threshold": 60 * SECOND},

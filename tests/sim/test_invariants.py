@@ -551,6 +551,7 @@ def test_every_evaluation_is_counted() -> None:
         "PendingExact",
         "DeliveriesNumbered",
         "DeadLettersStored",
+        "MirrorIsPrefix",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

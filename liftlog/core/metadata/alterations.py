@@ -21,6 +21,8 @@ ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "bytes_max"),
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl"),
+    "allow_batches",
+    "mirror",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -28,6 +30,8 @@ ABSENT_IF_NOT = (
 SEALED = ("read_only", "deny_delete", "deny_purge")
 """What a sealed stream is."""
 FOR_EVER = ("deny_delete", "deny_purge", "sealed")
+SWITCHES = ("paused", "allow_rollup", "allow_ttl", "allow_batches", *FOR_EVER)
+"""Fields that are on, or absent."""
 
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
@@ -50,6 +54,11 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
     for name in FOR_EVER:
         if getattr(config, name) is True and getattr(changes, name) is False:
             return f"{name} cannot be switched off again: whoever relies on that is promised it for ever"
+    if changes.mirror:
+        return (
+            f"mirror = {changes.mirror!r} is not accepted: a stream is a mirror from its creation on, of one "
+            "stream; it can only end (mirror = \"\", stream alter --no-mirror)"
+        )
     if changes.read_only is False and (config.sealed is True or changes.sealed is True):
         return "a sealed stream is read-only for ever: create another stream, and publish to that"
     after = altered(config, changes)
@@ -108,7 +117,7 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is UNSET:
-        return "false" if name in ("paused", "allow_rollup", "allow_ttl", *FOR_EVER) else "none"
+        return "false" if name in SWITCHES else "none"
     if name == "notes" and isinstance(value, tuple):
         return f"{len(value)} of {notes_bytes(value):,} bytes"
     if isinstance(value, tuple):

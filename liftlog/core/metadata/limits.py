@@ -96,6 +96,31 @@ def _queue_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _mirror_problem(config: StreamConfig) -> str:
+    """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
+    refuse any of that, take it for a repetition, or act on what its headers say.
+    """
+    if config.mirrors == config.name:
+        return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
+    unfit = {
+        "compact": config.compact,
+        "dedupe_window_ms": config.remembers_ms,
+        "messages_max": config.holds_most,
+        "max_messages_per_subject": config.keeps_of_subject,
+        "allow_rollup": config.rolls_up,
+        "allow_ttl": config.has_ttl,
+        "work_queue": config.is_queue,
+        "queue_group": config.shares_in,
+    }
+    named = next((name for name, value in unfit.items() if value), "")
+    if not named:
+        return ""
+    return (
+        f"mirror and {named} exclude each other: a mirror has what its origin has, and nothing else; leave "
+        "one of them out"
+    )
+
+
 def limits_problem(config: StreamConfig) -> str:
     """Why a value of this configuration is not accepted; empty if all are."""
     for key, (low, high) in RANGES.items():
@@ -166,7 +191,14 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
+    if config.allow_batches is True and config.shares_in:
+        return (
+            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
+            "streams; leave one of them out"
+        )
     if config.is_queue and (problem := _queue_problem(config)):
+        return problem
+    if config.mirrors and (problem := _mirror_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -63,6 +63,7 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import MoveCommands
+from liftlog.core.metadata.origins import creation_problem
 from liftlog.core.metadata.pairs import found_of
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
@@ -414,7 +415,7 @@ class Metadata(Records):
         if command.as_of < self.deleted_at and not late_is_good:
             self._count("M3.stale-creation")
             return STALE
-        problem = config_problem(config)
+        problem = config_problem(config) or creation_problem(self, config)
         for other in () if problem else self.near(config):
             problem = problem or collision(config, other.config)
             if not self._mutants.overlap_answered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from liftlog.messages import ERR_INVALID, ErrorReply
+from liftlog.mutants import Mutants
 from liftlog.types import StreamConfig
 
 _FOR_EVER = (
@@ -11,9 +12,19 @@ _FOR_EVER = (
 )
 
 
+def takes_nothing(config: StreamConfig, mutants: Mutants) -> bool:
+    """Whether its leaders refuse every message: it is read-only (R19), or a mirror (R28)."""
+    return config.read_only or bool(config.mirrors and not mutants.mirror_takes_messages)
+
+
 def read_only(config: StreamConfig) -> str:
     """What a publisher is told."""
     name = config.name
+    if config.mirrors:
+        return (
+            f"stream '{name}' is a mirror: it takes what '{config.mirrors}' has, and nothing else; publish "
+            f"to that, or make it a stream of its own: liftlog stream alter {name} --no-mirror"
+        )
     if config.sealed is True:
         return f"stream '{name}' is sealed: it takes nothing any more, for ever; publish to another stream"
     return f"stream '{name}' is read-only; to write to it again: liftlog stream alter {name} --read-write"

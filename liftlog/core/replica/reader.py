@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from liftlog.core.replica.origin import mirror_reply
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import READY, LogState
 from liftlog.core.replica.tail import cut_batches
@@ -35,6 +36,7 @@ from liftlog.messages import (
     ErrorReply,
     LogRead,
     LookupTime,
+    MirrorFetch,
     OffsetReply,
     OffsetRequest,
     ReadLog,
@@ -95,7 +97,7 @@ class Reading:
 class Readers:
     """Reads of one replica that are parked or wait for storage. Bounded by `parked_reads_max`."""
 
-    __slots__ = ("ctx", "log", "lookups", "parked", "reads", "removed")
+    __slots__ = ("ctx", "log", "lookups", "mirrors", "parked", "reads", "removed")
 
     def __init__(self, log: LogState) -> None:
         self.log = log
@@ -103,6 +105,8 @@ class Readers:
         self.parked: list[Parked] = []
         self.reads: dict[int, Reading] = {}
         self.lookups: dict[int, ClientRef] = {}
+        self.mirrors: dict[ClientRef, tuple[int, MirrorFetch]] = {}
+        """R28: those that read for a mirror, and of which node."""
         self.removed: Removed | None = None
         """What is not to be seen any more, if the partition has a journal that says so."""
 
@@ -200,7 +204,8 @@ class Readers:
         if log.state != READY:
             self.ctx.mark("D5.read")
         view = self._view()
-        reach = log.leo if self.ctx.mutants.read_above_hw else view.hw
+        early = self.ctx.mutants.mirror_of_uncommitted and client in self.mirrors
+        reach = log.leo if self.ctx.mutants.read_above_hw or early else view.hw
         batches = log.cached(request.offset, reach, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
@@ -382,6 +387,15 @@ class Readers:
             return True
         return False
 
+    # -- mirrors (R28) ----------------------------------------------------------------------------
+
+    def mirror(self, sender: int, fetch: MirrorFetch) -> None:
+        """The leader of a mirror reads as everybody does: what is committed, and not gone."""
+        client = ClientRef(-self.ctx.new_ticket())
+        self.mirrors[client] = (sender, fetch)
+        wait_ms = self.ctx.config.fetch_wait_ms
+        self.read(client, ReadRequest(fetch.partition, fetch.offset, fetch.max_bytes, wait_ms, verify=True))
+
     # -- ends -------------------------------------------------------------------------------------
 
     def fail(self) -> None:
@@ -408,4 +422,10 @@ class Readers:
         self.lookups = {key: value for key, value in self.lookups.items() if value != client}
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:
-        self.ctx.effects.append(ReplyClient(client, reply))
+        asked = self.mirrors.pop(client, None)
+        if asked is None:
+            self.ctx.effects.append(ReplyClient(client, reply))
+            return
+        answer = mirror_reply(asked[1], reply, self.log.hw, self.log.log_start)
+        if answer is not None:
+            self.ctx.send(asked[0], answer)

@@ -51,6 +51,8 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    MirrorFetch,
+    MirrorReply,
     OpenLog,
     Published,
     PurgeRequest,
@@ -154,6 +156,7 @@ class Replica(LogView):
                 self._supply()
                 if self.roles is not None:
                     self.roles.leader.hw_moved()
+                    self.roles.mirroring.go_on()
             elif change == START_MOVED:
                 if self.journal is not None and self.journal.removed is not None:
                     self.journal.removed.forget_below(log.log_start)
@@ -496,6 +499,7 @@ class Replica(LogView):
         roles.purges.tick()
         self._settle()
         roles.leader.tick()
+        roles.mirroring.tick()
         roles.restate(self.removed)
         if roles.isr.is_holding_up():  # R17
             roles.leader.resign(slow=True)
@@ -547,6 +551,21 @@ class Replica(LogView):
     @entry
     def on_range_reply(self, sender: int, reply: RangeReply) -> None:
         self.repairs.on_reply(sender, reply)
+        self._settle()
+
+    @entry
+    def on_mirror_reply(self, sender: int, reply: MirrorReply) -> None:
+        """R28: the origin's leader has answered this one."""
+        roles = self.roles
+        if roles is not None:
+            if roles.mirroring.on_reply(sender, reply):
+                roles.serving.leo_moved()
+            self._settle()
+
+    @entry
+    def on_mirror_fetch(self, sender: int, fetch: MirrorFetch) -> None:
+        """R28: a mirror asks for what this log has."""
+        self.readers.mirror(sender, fetch)
         self._settle()
 
     # -- NATS -------------------------------------------------------------------------------------

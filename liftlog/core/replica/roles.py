@@ -11,6 +11,7 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifetimes import Lifetimes
+from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
@@ -41,6 +42,7 @@ class LeaderRoles(NamedTuple):
     isr: IsrKeeper
     serving: Serving
     purges: Purges
+    mirroring: Mirroring
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
@@ -163,12 +165,13 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
+    mirroring = Mirroring(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
             leads.lasts.heed(removed)
             leads.room.heed(removed)
-        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges)
+        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
     deletions = Deletions(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
     consumers.tell(serving.leo_moved)
@@ -180,7 +183,7 @@ def leader_roles(
     lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges, moved)
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges)._replace(
+    return LeaderRoles(state, leader, keeper, serving, purges, mirroring)._replace(
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),

@@ -141,6 +141,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """R19: up to how many partitions he makes of it; 0 = as many as it has."""
     move_interval_us: int = 0
     """How often an operator moves copies of a partition (R20); 0 = never."""
+    mirror_interval_us: int = 0
+    """How often somebody has to do with a stream's mirror (R28); 0 = there is none."""
     move_bytes_per_s: int = 0
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     joiners: int = 0

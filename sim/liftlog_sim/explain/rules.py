@@ -73,6 +73,7 @@ RULES: dict[str, tuple[str, str]] = {
     "PendingExact": ("K7", "a leader writes it off with an entry"),
     "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "DeadLettersStored": ("K9", "it is done when a stream has acknowledged its letter"),
+    "MirrorIsPrefix": ("R28", "A *mirror* has what another stream, its origin, has committed"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

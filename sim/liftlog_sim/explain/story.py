@@ -59,6 +59,7 @@ _EMPHASIS = {
     "PendingExact": "answers",
     "DeliveriesNumbered": "answers",
     "DeadLettersStored": "answers",
+    "MirrorIsPrefix": "stores",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

@@ -18,10 +18,11 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles import disks
+from liftlog_sim.profiles.batched import batched
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy, with_mate
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
-from liftlog_sim.profiles.removals import consumers, groups, removals
+from liftlog_sim.profiles.removals import consumers, groups, mirrors, removals
 from liftlog_sim.profiles.settings import (
     answers_of,
     base_knobs,
@@ -52,7 +53,6 @@ NO_HUNT: dict[str, object] = {
     "hunt_compaction": 0.0,
     "hunt_alternate": False,
 }
-
 
 DISK_GROUP = "disk"
 """Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
@@ -140,7 +140,7 @@ def draw_knobs(
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
     knobs = with_other_minima(Draws(seed, "minimum"), knobs)
     knobs = msgspec.structs.replace(knobs, streams=_with_ids(Draws(seed, "ids"), knobs))
-    knobs = msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
+    knobs = msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), batched(seed, knobs)))
     if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us or knobs.expecting_lasts:
         return knobs
     return msgspec.structs.replace(knobs, streams=with_mate(Draws(seed, "shared"), knobs.streams))
@@ -161,7 +161,7 @@ def _with_ids(draws: Draws, knobs: Knobs) -> tuple[StreamConfig, ...]:
 REPEATS, PROCESSORS = "repeats", "processors"
 REMEMBERING = (REPEATS, PROCESSORS)
 """Worlds that are about what a window remembers."""
-NEWEST_ONLY = (*REMEMBERING, "removals", "consumers", "groups")
+NEWEST_ONLY = (*REMEMBERING, "removals", "consumers", "groups", "mirrors")
 """Profiles about what no older release can."""
 SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
@@ -171,7 +171,6 @@ GROWN, PARTITIONS_MAX = 0.5, 4
 """In so many of the worlds in which streams are altered they get more partitions; up to so many (R19)."""
 REORDERED = "reorder"
 """Worlds in which answers come late are about a few of them: nobody alters anything beside."""
-
 
 def _alter_interval_us(seed: int) -> int:
     """In half of the worlds an operator alters streams, now and then or all the time (R19)."""
@@ -621,6 +620,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "removals": removals,
     "consumers": consumers,
     "groups": groups,
+    "mirrors": mirrors,
     "calm": _calm,
 }
 
@@ -629,7 +629,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
-    *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02)),
+    *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02), ("mirrors", 0.02)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -11,6 +11,8 @@ from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, 
 
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
+PLAIN_SHARE = 0.4
+"""In so many worlds with a mirror no message of its origin can be deleted."""
 
 
 def removals(draws: Draws) -> Knobs:
@@ -124,4 +126,20 @@ def consumers(draws: Draws) -> Knobs:
         publish_interval_us=draws.choice((500, 1000)) * MILLISECOND,
         duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
+    )
+
+
+def mirrors(draws: Draws) -> Knobs:
+    """A mirror is made, removed and made again, of a stream whose messages are deleted or of another one,
+    while leaders on both sides go (R28).
+    """
+    knobs = removals(draws)
+    if draws.part("plain").random() < PLAIN_SHARE:
+        plain = small_stream(draws.part("origin"), "s0", compact=False, retention=draws.random() < 0.5)
+        knobs = msgspec.structs.replace(knobs, streams=(plain,))
+    return msgspec.structs.replace(
+        knobs,
+        consumers=0,
+        mirror_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
+        publish_interval_us=draws.choice((100, 250)) * MILLISECOND,
     )

@@ -17,6 +17,7 @@ from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import LetterTruth
 from liftlog_sim.truth.metadata import MetadataTruth
+from liftlog_sim.truth.mirrors import mirrored
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.removals import DeletionTruth
 
@@ -88,12 +89,21 @@ class Account:
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""
+        if not truth.id.is_journal and truth.id.stream in self.metadata.mirrors:
+            self._mirrored(truth, before)
+            return
         for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
             self.consumers(message.partition).letter(message)
         self.checks.counts["ParcelWhole"] += 1
         problem = self.parcels.problem(truth.contents.committed, before)
         if problem:
             raise Violation("ParcelWhole", f"partition {truth.id}: {problem}")
+
+    def _mirrored(self, truth: PartitionTruth, before: int) -> None:
+        """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
+        self.checks.counts["MirrorIsPrefix"] += 1
+        origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
+        mirrored(truth, origin, before, self.furthest_start(origin.id), self.deletions(origin.id))
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

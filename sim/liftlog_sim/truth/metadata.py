@@ -92,6 +92,8 @@ class MetadataTruth:
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
         self.queues: set[int] = set()
         """R26: streams that are work queues."""
+        self.mirrors: dict[int, int] = {}
+        """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
     @property
     def committed(self) -> int:
@@ -150,6 +152,8 @@ class MetadataTruth:
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
             if stream.config.is_queue:
                 self.queues.add(stream.id)
+            if stream.config.mirrors and stream.id not in self.mirrors:
+                self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             self.front_limits[stream.id] = self.front_limits.get(stream.id, FrontLeast()).with_(stream.config)

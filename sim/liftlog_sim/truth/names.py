@@ -24,6 +24,8 @@
     DeliveriesNumbered   a delivery has the number that its record gives it (K8)
     DeadLettersStored    a message that was delivered for the last time is pending until its letter is
                          committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
+    MirrorIsPrefix       what a mirror has committed, its origin has committed at the same offset; where it
+                         has no record, the origin's is gone, see `truth/mirrors.py` (R28)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -132,6 +134,7 @@ STEP_INVARIANTS = (
     "PendingExact",
     "DeliveriesNumbered",
     "DeadLettersStored",
+    "MirrorIsPrefix",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -184,7 +187,7 @@ RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
     *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
-    "DeadLettersStored",
+    *("DeadLettersStored", "MirrorIsPrefix"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )
