@@ -106,6 +106,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         "compact": config.compact,
         "dedupe_window_ms": config.remembers_ms,
         "messages_max": config.holds_most,
+        "bytes_max": config.holds_bytes,
         "max_messages_per_subject": config.keeps_of_subject,
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
@@ -119,6 +120,34 @@ def _mirror_problem(config: StreamConfig) -> str:
         f"mirror and {named} exclude each other: a mirror has what its origin has, and nothing else; leave "
         "one of them out"
     )
+
+
+def _room_problem(config: StreamConfig) -> str:
+    """Why a partition cannot hold so much at most (C6); empty if it can."""
+    if config.holds_most and config.compact:
+        return (
+            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
+            "which messages are counted, and would stay full; leave one of them out"
+        )
+    if config.holds_most and config.remembers_ms and not config.has_journal:
+        return (
+            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
+            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
+            "of them out, or create the stream with removal: there messages go, and their ids stay"
+        )
+    if config.holds_bytes and not config.has_journal:
+        return "bytes_max needs removal: only such streams know what their messages count for"
+    if config.holds_bytes and config.retention_bytes:
+        return (
+            "retention_bytes and bytes_max exclude each other: the one lets old messages go, the other one "
+            "refuses new ones; leave one of them out"
+        )
+    if config.holds_most and config.retention_messages:
+        return (
+            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
+            "one refuses new ones; leave one of them out"
+        )
+    return ""
 
 
 def limits_problem(config: StreamConfig) -> str:
@@ -143,29 +172,8 @@ def limits_problem(config: StreamConfig) -> str:
             "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
             "another stream of the group, which does not know it; leave one of them out"
         )
-    if config.holds_most and config.compact:
-        return (
-            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
-            "which messages are counted, and would stay full; leave one of them out"
-        )
-    if config.holds_most and config.remembers_ms and not config.has_journal:
-        return (
-            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
-            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
-            "of them out, or create the stream with removal: there messages go, and their ids stay"
-        )
-    if config.holds_bytes and not config.has_journal:
-        return "bytes_max needs removal: only such streams know what their messages count for"
-    if config.holds_bytes and config.retention_bytes:
-        return (
-            "retention_bytes and bytes_max exclude each other: the one lets old messages go, the other one "
-            "refuses new ones; leave one of them out"
-        )
-    if config.holds_most and config.retention_messages:
-        return (
-            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
-            "one refuses new ones; leave one of them out"
-        )
+    if problem := _room_problem(config):
+        return problem
     if config.compact and config.has_journal:
         return (
             "compact and removal exclude each other: what is compacted is deleted by a message without a "
