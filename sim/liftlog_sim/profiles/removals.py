@@ -37,7 +37,7 @@ def removals(draws: Draws) -> Knobs:
             retention_messages=most or stream.retention_messages,
             retention_bytes=0 if full else size or stream.retention_bytes,
             bytes_max=full or msgspec.UNSET,
-            retention_ms=age_ms or stream.retention_ms,
+            retention_ms=age_ms or stream.retention_ms or (4000 if full else 0),
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),

@@ -12,6 +12,7 @@ from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import foreign_to, listened_to
 from liftlog.core.replica import entries
+from liftlog.core.replica.holding import is_bounded
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, decode_values
 from liftlog.types import Batch, PartitionId, StreamConfig
@@ -68,10 +69,10 @@ def _check_subjects(
     machine: Machine, replica: Replica, config: StreamConfig, batches: Sequence[Batch]
 ) -> None:
     """N10. What NATS had sent before a subject was given up is stored; after that nothing of it is, but what
-    had to wait for the last of its subject (L9).
+    had to wait for the last of its subject (L9), or until it was counted how much there is (C6).
     """
     assert replica.roles is not None
-    if config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
+    if is_bounded(replica.log) or config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
         return
     patterns = listened_to(config, replica.log.id.index)
     for batch in batches:
