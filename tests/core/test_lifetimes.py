@@ -249,7 +249,7 @@ def test_R24_what_there_is_no_room_for_is_looked_for_again(monkeypatch: pytest.M
     put(world, partition, "654321.")
     one = acting(world, partition)
     assert world.run_until(lambda: one.passage.at == 7)
-    assert [offset for _, offset in sorted(one._held)] == [5, 4]
+    assert [held.offset for _, held in sorted(one._held)] == [5, 4]
     assert one._again is not None and one._again[0] == 0
     for gone in range(1, 7):
         left = [offset for offset in range(7) if offset < 6 - gone or offset == 6]
