@@ -405,14 +405,7 @@ class Recovered(msgspec.Struct):
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
-TTL_LEAST_MS, TTL_MOST_MS = 1000, (2**63 - 1) // 1_000_000
-"""R24: for how long a message may say that it is to stay: no more than a duration of Go's can say."""
-ID_BYTES_MAX = 256
-"""L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
-PRODUCER_BYTES_MAX = 256
-"""L2: the name of a producer may have so many."""
-PRODUCERS_MAX = 10_000
-"""L2: so many producers a partition remembers, or as many as ids, if that is less."""
+
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -55,6 +55,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from liftlog.bounds import ID_BYTES_MAX
 from liftlog.messages import (
     ERR_COUNTER_DISABLED,
     ERR_HEADER,
@@ -67,7 +68,7 @@ from liftlog.messages import (
 )
 from liftlog.options import batches, cursors, lifetime, numbered
 from liftlog.options.wishes import ALL, NO_TERMS, NO_WISHES, POLICY_NAMES, Refusal, Terms, Wishes
-from liftlog.types import ID_BYTES_MAX, NO_OFFSET
+from liftlog.types import NO_OFFSET
 
 KEY, TOMBSTONE, ACK = b"liftlog-key", b"liftlog-tombstone", b"liftlog-ack"
 POLICY = b"liftlog-ack-policy"

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
-from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, TTL_LEAST_MS, TTL_MOST_MS, StreamConfig
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024

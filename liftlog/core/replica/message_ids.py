@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from liftlog.bounds import PRODUCERS_MAX
 from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
 from liftlog.core.replica.holding import NotNow
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
@@ -44,7 +45,7 @@ from liftlog.messages import (
 from liftlog.options.headers import ID_LINE, stored_id
 from liftlog.options.numbered import Numbered, StoredNumber, may_have_numbers, stored_number
 from liftlog.options.wishes import Wishes
-from liftlog.types import NO_OFFSET, PRODUCERS_MAX, Batch, LiftlogError, Record
+from liftlog.types import NO_OFFSET, Batch, LiftlogError, Record
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""

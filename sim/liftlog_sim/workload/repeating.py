@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from liftlog.types import ID_BYTES_MAX, PartitionId
+from liftlog.bounds import ID_BYTES_MAX
+from liftlog.types import PartitionId
 from liftlog_sim.chance.draws import Draws
 
 PLAIN_SHARE, RETRIED_SHARE, REPEATED_SHARE = 0.15, 0.25, 0.35
