@@ -96,7 +96,7 @@ def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
 
 def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
     """R24: unless it refuses messages while it is full (C6)."""
-    if stream.holds_most:
+    if stream.holds_most or stream.holds_bytes:
         return stream
     return msgspec.structs.replace(stream, allow_rollup=True, allow_ttl=True, marker_ttl_ms=marker_ms)
 
