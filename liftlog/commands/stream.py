@@ -181,6 +181,7 @@ LOG_OPTIONS = (
     "marker_ttl_ms",
     "allow_batches",
     "work_queue",
+    "interest",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -241,6 +242,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "delete each message when its consumer is done with it, of a stream with --removal; cannot be "
         "altered later",
     )
+    add_switch(create, "--interest", INTEREST)
     add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
@@ -251,6 +253,9 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
     )
+
+
+INTEREST = "delete each message when every consumer that is to be given it is done, and at once when none is"
 
 
 def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
@@ -326,6 +331,9 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
+    )
+    alter.add_argument(
+        "--interest", action=argparse.BooleanOptionalAction, default=UNSET, help=f"{INTEREST}, or no longer"
     )
     add_marker_ttl(alter, "; 0 = none")
     add_batches(alter)

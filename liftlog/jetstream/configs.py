@@ -168,12 +168,12 @@ def config_problem(config: JsStreamConfig) -> str:
     for field, sentence in NOT_THERE.items():
         if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
-    if config.retention == "interest":
-        return "retention 'interest' is not supported yet: use 'limits', or 'workqueue' with one consumer"
-    if config.retention == "workqueue" and config.max_msgs_per_subject > 0:
-        return "max_msgs_per_subject with retention 'workqueue' is not supported: leave one of them out"
-    if config.retention == "workqueue" and config.sealed:
-        return "a sealed stream with retention 'workqueue' is not supported: an ack takes a message away"
+    if config.retention != "limits" and config.max_msgs_per_subject > 0:
+        text = f"max_msgs_per_subject with retention {config.retention!r} is not supported"
+        return f"{text}: leave one of them out"
+    if config.retention != "limits" and config.sealed:
+        text = f"a sealed stream with retention {config.retention!r} is not supported"
+        return f"{text}: an ack takes a message away"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
@@ -256,6 +256,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
+        interest=config.retention == "interest" or UNSET,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
@@ -321,7 +322,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     return StreamConfigAnswer(
         name=config.name,
         subjects=list(config.subjects),
-        retention="workqueue" if config.is_queue else "limits",
+        retention=retention_of(config),
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
         max_bytes=config.retention_bytes or -1,
@@ -347,6 +348,13 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         consumer_limits={name: value for name, value in limits.items() if value},
         metadata=metadata | told_metadata(int(config.has_ttl)),
     )
+
+
+def retention_of(config: StreamConfig) -> Literal["limits", "interest", "workqueue"]:
+    """How its messages go."""
+    if config.is_queue:
+        return "workqueue"
+    return "interest" if config.interest is True else "limits"
 
 
 def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
@@ -398,7 +406,10 @@ FOLLOWS = {
     "segment_bytes": "retention_bytes",
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, "allow_batches": False}
+NOTHING: dict[str, Any] = {
+    **{"more_subjects": (), "notes": ()},
+    **dict.fromkeys(("allow_rollup", "allow_batches", "interest"), False),
+}
 """By field: what says that there is none of it any more."""
 SAID_AS = {
     "subject": "subjects",
@@ -422,6 +433,7 @@ FROM_JETSTREAM = (
     "codec",
     "dedupe_window_ms",
     "work_queue",
+    "interest",
     "max_messages_per_subject",
     "deny_delete",
     "deny_purge",

@@ -419,6 +419,19 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 1, "entries": 3, "epochs": 2},
         ),
         ModelEntry(
+            "interest",
+            "liftlog_spec.models.interest",
+            "InterestMessages",
+            "a message goes when every consumer that is to be given it is done, beside new leaders",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "consumers": "Consumers",
+                "epochs": "Epochs",
+            },
+            small={"records": 1, "entries": 4},
+        ),
+        ModelEntry(
             "message-ids",
             "liftlog_spec.models.message_ids",
             "MessageIds",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from liftlog.bounds import TTL_MOST_MS
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
@@ -29,7 +30,7 @@ from liftlog.mutants import Mutants
 from liftlog.options.headers import read_block
 from liftlog.options.lifetime import ANY, ENDS, STAYS, lifetime_ms, stored_lifetime
 from liftlog.options.wishes import Terms
-from liftlog.types import TTL_MOST_MS, Message, PartitionId, StreamConfig
+from liftlog.types import Message, PartitionId, StreamConfig
 from tests.core.node_harness import WALL_START_MS, World
 from tests.core.test_ack_policies import publish
 from tests.core.test_headers import block

@@ -146,7 +146,7 @@ async def test_defaults_are_told(user: User) -> None:
             "max_msgs": 10,
         }, refused="for now: use max_msgs_per_subject with discard old"),
         "retention: workqueue": {"retention": "workqueue"},
-        "retention: interest": Case({"retention": "interest"}, refused="for now: use limits"),
+        "retention: interest": {"retention": "interest"},
         "no_ack": {"no_ack": True},
         "duplicate_window": {"duplicate_window": 10 * SECOND},
         "description": {"description": "What it is for"},
@@ -337,6 +337,19 @@ async def test_subjects_are_changed(user: User) -> None:
     told = await user.create("UPDATE", subjects=[user.subject("a"), user.subject("b")])
     assert told["config"]["subjects"] == [user.subject("a"), user.subject("b")]
     assert (await user.publish("x", to="b"))[0].seq == 1
+
+
+@proves(S, UPDATE, "retention: limits to interest and back")
+async def test_the_retention_is_changed(user: User) -> None:
+    await user.stream()
+    await user.publish("1")
+    told = await user.create("UPDATE", retention="interest")
+    assert told["config"]["retention"] == "interest"
+    told = await user.create("UPDATE", retention="limits")
+    assert told["config"]["retention"] == "limits"
+    told = await user.create("UPDATE", retention="interest")
+    told = await user.create("UPDATE", retention="workqueue")
+    assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
 
 
 @proves_each(

@@ -545,6 +545,7 @@ def test_every_evaluation_is_counted() -> None:
         "MarkerLeft",
         "MarkerDue",
         "WorkQueueHolds",
+        "InterestHolds",
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
-from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, TTL_LEAST_MS, TTL_MOST_MS, StreamConfig
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
@@ -96,6 +97,28 @@ def _queue_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _interest_problem(config: StreamConfig) -> str:
+    """R27: why messages cannot go so; empty if they can."""
+    if not config.has_journal:
+        return (
+            "interest takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal --interest)"
+        )
+    if config.is_queue:
+        return (
+            "interest and work_queue exclude each other: a message goes when every consumer is done with it, "
+            "or when the only one is; leave one of them out"
+        )
+    if config.keeps_of_subject:
+        return (
+            "interest and max_messages_per_subject exclude each other: the one keeps what a consumer is to "
+            "be given, the other one lets it go; leave one of them out"
+        )
+    if config.sealed is True:
+        return "interest and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
 def _markers_problem(config: StreamConfig) -> str:
     """R24: why it can leave no markers; empty if it can."""
     if not (config.has_ttl and config.rolls_up):
@@ -125,6 +148,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
         "work_queue": config.is_queue,
+        "interest": config.interest is True,
         "queue_group": config.shares_in,
     }
     named = next((name for name, value in unfit.items() if value), "")
@@ -205,6 +229,8 @@ def limits_problem(config: StreamConfig) -> str:
             "streams; leave one of them out"
         )
     if config.is_queue and (problem := _queue_problem(config)):
+        return problem
+    if config.interest is True and (problem := _interest_problem(config)):
         return problem
     if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
         return problem

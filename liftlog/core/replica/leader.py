@@ -440,7 +440,7 @@ class Leader:
         it, is not stored, nor what is there already by its id or its number, or is not due, or finds the
         partition full; returns the rest.
         """
-        known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
+        known = any(wish.asks_ids for wish in wishes)
         expecting = any(wish.compares for wish in wishes)
         if not known and not expecting and not is_bounded(self.log):
             return messages, wishes

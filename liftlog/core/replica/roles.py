@@ -87,7 +87,9 @@ class LeaderRoles(NamedTuple):
             if isinstance(event, SubjectsFolded):
                 self.markers.behind(event)
             return True
-        for asker in (self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers):
+        interest = self.consumers.interest if self.consumers is not None else None
+        askers = self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers, interest
+        for asker in askers:
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
@@ -172,6 +174,7 @@ def hear_folded(
     if journal is not None and journal.consumers is not None:
         journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)
+        journal.consumers.interest.folded(event)
 
 
 def leader_roles(
@@ -189,9 +192,9 @@ def leader_roles(
             leads.lasts.heed(removed)
         return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
     deletions = Deletions(log, state, office.state)
-    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
-    consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
+    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
+    consumers.tell(serving.leo_moved)
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     moved = serving.leo_moved
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges, moved)

@@ -69,6 +69,7 @@ RULES: dict[str, tuple[str, str]] = {
     "MarkerLeft": ("R24", "a marker stays in its place"),
     "MarkerDue": ("R24", "expects that to be the last of its subject"),
     "WorkQueueHolds": ("R26", "so both are committed together"),
+    "InterestHolds": ("R27", "when every consumer that is to be given it is done with it"),
     "OneOwner": ("G2", "A partition is granted when its last owner has confirmed that it gave it up"),
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),

@@ -53,6 +53,7 @@ _EMPHASIS = {
     "MarkerLeft": "stores",
     "MarkerDue": "stores",
     "WorkQueueHolds": "stores",
+    "InterestHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",
     "DeliveriesBounded": "answers",

@@ -12,6 +12,8 @@ from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, 
 
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
+INTEREST_SHARE = 0.5
+"""And of so many of the others messages go by interest (R27)."""
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
@@ -85,6 +87,15 @@ def removals(draws: Draws) -> Knobs:
     return on_several(draws.part("several"), knobs)
 
 
+def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
+    """This stream, perhaps as one that consumers take messages out of (R26, R27)."""
+    if draws.part("queues").part(stream.name).random() < QUEUE_SHARE:
+        return msgspec.structs.replace(stream, work_queue=True, max_messages_per_subject=msgspec.UNSET)
+    if draws.part("interest").part(stream.name).random() < INTEREST_SHARE:
+        return msgspec.structs.replace(stream, interest=True, max_messages_per_subject=msgspec.UNSET)
+    return stream
+
+
 def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
     """R24: unless it refuses messages while it is full (C6)."""
     if stream.holds_most:
@@ -120,13 +131,7 @@ def consumers(draws: Draws) -> Knobs:
     (K1 to K8), and a stream for dead letters (K9).
     """
     knobs = removals(draws)
-    queues = draws.part("queues")
-    streams = tuple(
-        msgspec.structs.replace(one, work_queue=True, max_messages_per_subject=msgspec.UNSET)
-        if queues.part(one.name).random() < QUEUE_SHARE
-        else one
-        for one in knobs.streams
-    )
+    streams = tuple(_emptied(draws, one) for one in knobs.streams)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(

@@ -95,6 +95,8 @@ class MetadataTruth:
         """R24: streams that leave markers, from their creation."""
         self.queues: set[int] = set()
         """R26: streams that are work queues."""
+        self.interests: set[int] = set()
+        """R27: streams whose messages were ever to go by interest."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
@@ -157,6 +159,8 @@ class MetadataTruth:
                 self.marking.add(stream.id)
             if stream.config.is_queue:
                 self.queues.add(stream.id)
+            if stream.config.interest is True:
+                self.interests.add(stream.id)
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:
