@@ -136,6 +136,21 @@ def _markers_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _group_problem(config: StreamConfig) -> str:
+    """N11: why it cannot share what comes with others; empty if it can."""
+    if config.remembers_ms:
+        return (
+            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
+            "another stream of the group, which does not know it; leave one of them out"
+        )
+    if config.allow_batches is True:
+        return (
+            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
+            "streams; leave one of them out"
+        )
+    return ""
+
+
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
     refuse any of that, take it for a repetition, or act on what its headers say.
@@ -151,6 +166,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         "max_messages_per_subject": config.keeps_of_subject,
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
+        "allow_batches": config.allow_batches is True,
         "work_queue": config.is_queue,
         "interest": config.interest is True,
         "queue_group": config.shares_in,
@@ -181,11 +197,8 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
             "still needed; leave one of them out"
         )
-    if config.shares_in and config.remembers_ms:
-        return (
-            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
-            "another stream of the group, which does not know it; leave one of them out"
-        )
+    if config.shares_in and (problem := _group_problem(config)):
+        return problem
     if config.holds_most and config.compact:
         return (
             "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
@@ -226,11 +239,6 @@ def limits_problem(config: StreamConfig) -> str:
         return (
             "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
-        )
-    if config.allow_batches is True and config.shares_in:
-        return (
-            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
-            "streams; leave one of them out"
         )
     if config.is_queue and (problem := _queue_problem(config)):
         return problem
