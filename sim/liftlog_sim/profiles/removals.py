@@ -76,7 +76,11 @@ def removals(draws: Draws) -> Knobs:
     )
     # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
-    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
+    # And storage takes a while to say what remains of subjects, while something is deleted (R24).
+    index_us = draws.part("journal", "lasts").choice((0, 10, 40)) * MILLISECOND
+    times = msgspec.structs.replace(
+        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us
+    )
     knobs = msgspec.structs.replace(knobs, storage_times=times)
     marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
     if marker_ms:
