@@ -97,6 +97,21 @@ def test_r28_a_mirror_gets_what_is_there_and_what_comes_at_the_same_offsets() ->
     assert times[0] == times[1]
 
 
+def test_r28_a_mirror_knows_how_far_it_is_behind() -> None:
+    world, origin, mirror = both()
+    assert world.run_until(caught_up(world, origin, mirror))
+    world.drop = lambda sender, to, message: isinstance(message, MirrorReply) and bool(message.batches)
+    put(world, origin, b"6", b"7")
+    roles = world.replica(world.leader(mirror), mirror).roles
+    assert roles is not None and (roles.mirroring.lag, roles.mirroring.on) == (0, True)
+    world.drop = lambda sender, to, message: False
+    told = MirrorReply(mirror, 6, 0, 8, 0, 6, [])
+    world.replica(world.leader(mirror), mirror).on_mirror_reply(1, told)
+    assert roles.mirroring.lag == 2
+    assert world.run_until(caught_up(world, origin, mirror))
+    assert roles.mirroring.lag == 0
+
+
 def test_r28_one_node_says_it_to_itself() -> None:
     world, origin, mirror = both(1)
     assert world.run_until(caught_up(world, origin, mirror))
@@ -208,6 +223,7 @@ def test_r28_what_is_damaged_on_its_way_is_asked_for_again() -> None:
         ({"mirror": "copy"}, "is the stream itself"),
         ({"partitions": 2}, "as many partitions"),
         ({"compact": True}, "mirror and compact"),
+        ({"removal": True}, "mirror and removal"),
         ({"dedupe_window_ms": 1000}, "mirror and dedupe_window_ms"),
         ({"messages_max": 10}, "mirror and messages_max"),
         ({"queue_group": "desk"}, "mirror and queue_group"),

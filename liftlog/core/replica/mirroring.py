@@ -45,7 +45,8 @@ class Mirroring:
         """Why nothing comes, by the metadata; empty: it does."""
 
     @property
-    def _is_mirror(self) -> bool:
+    def on(self) -> bool:
+        """Whether this is a mirror's data."""
         config = self._log.config
         return config is not None and bool(config.mirrors) and not self._log.id.is_journal
 
@@ -63,7 +64,7 @@ class Mirroring:
         """Ask for what follows, if that is due: what came before is committed, and nothing is awaited."""
         ctx, log = self._ctx, self._log
         stream = ctx.metadata.by_id.get(log.id.stream)
-        if not self._is_mirror or stream is None or self._waits or log.leo > log.hw:
+        if not self.on or stream is None or self._waits or log.leo > log.hw:
             return
         if ctx.fenced or ctx.leaving:
             return
@@ -89,7 +90,7 @@ class Mirroring:
         """The origin has answered. Whether there is more here now."""
         ctx, log = self._ctx, self._log
         self._waits = 0
-        if not self._is_mirror or ctx.fenced:
+        if not self.on or ctx.fenced:
             return False  # Perhaps it was made a stream of its own meanwhile.
         if reply.offset > log.leo:
             ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
