@@ -68,8 +68,8 @@ class Mirroring:
             return
         if ctx.fenced or ctx.leaving:
             return
-        self.problem = standstill(ctx.metadata, stream)
         origin = origin_of(ctx.metadata, stream)
+        self.problem = standstill(stream.config, origin.config if origin is not None else None)
         if self.problem or origin is None:
             ctx.mark("R28.stands-still")
             return
