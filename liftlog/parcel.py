@@ -92,6 +92,17 @@ def seal_parcel(records: Sequence[ParcelRecord], codec: str = "none") -> bytes:
     """
     if not 0 < len(records) <= RECORDS_MAX:
         raise BadParcel(f"a batch has 1 to {RECORDS_MAX} records, not {len(records)}")
+    content = plain_of(records)
+    code = codecs.number_of(codec)
+    packed = codecs.compress(codec, content) if code else None
+    if packed is None:
+        code, packed = 0, content
+    checked = _HEAD.pack(MAGIC, 0, code, 0, len(records))[_CRC_END:] + packed
+    return b"".join((MAGIC, _CRC.pack(crc32c(checked)), checked))
+
+
+def plain_of(records: Sequence[ParcelRecord]) -> bytes:
+    """These records as they lie in a parcel, one behind the other. Raises BadParcel for one that is none."""
     parts: list[bytes] = []
     for number, (value, key, headers, subject) in enumerate(records):
         if value is None and key is None:
@@ -110,13 +121,7 @@ def seal_parcel(records: Sequence[ParcelRecord], codec: str = "none") -> bytes:
             -1 if value is None else len(value),
         )
         parts.extend((head, strings))
-    content = b"".join(parts)
-    code = codecs.number_of(codec)
-    packed = codecs.compress(codec, content) if code else None
-    if packed is None:
-        code, packed = 0, content
-    checked = _HEAD.pack(MAGIC, 0, code, 0, len(records))[_CRC_END:] + packed
-    return b"".join((MAGIC, _CRC.pack(crc32c(checked)), checked))
+    return b"".join(parts)
 
 
 # -- opening ----------------------------------------------------------------------------------------------

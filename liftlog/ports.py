@@ -19,6 +19,7 @@ from liftlog.messages import (
     RefusePublishes,
     StorageJob,
     Subscribe,
+    TellStaged,
 )
 from liftlog.types import ClientRef, PartitionId
 
@@ -154,6 +155,8 @@ class Bus(Protocol):
         ...
 
     def acknowledge(self, acks: AckPublishes) -> None: ...
+
+    def staged(self, told: TellStaged) -> None: ...
 
     def refuse(self, refusal: RefusePublishes) -> None: ...
 

@@ -480,6 +480,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R19: read-only, with these two, for ever. Unset, and never False, if it is not."""
     allow_ttl: bool | UnsetType = UNSET
     """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
+    allow_batches: bool | UnsetType = UNSET
+    """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
     empty: this one gets all."""
@@ -530,8 +532,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def limits_front(self) -> bool:
-        """R25: whether the oldest messages go, one by one, when there are too many or they are too old."""
-        return self.has_journal and bool(self.retention_messages or self.retention_ms)
+        """R25: whether the oldest messages go, one by one, when there is too much or they are too old."""
+        return self.has_journal and not self.retention.unlimited
 
     @property
     def rolls_up(self) -> bool:

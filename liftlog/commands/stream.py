@@ -31,6 +31,7 @@ from liftlog.commands.common import (
 from liftlog.commands.mirrors import add_mirror_actions
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamoptions import (
+    add_batches,
     add_denials,
     add_end_of_mirror,
     add_notes,
@@ -176,6 +177,7 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "allow_batches",
     "work_queue",
     "segment_bytes",
     "segment_ms",
@@ -220,6 +222,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "--allow-ttl",
         "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_batches(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -321,6 +324,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_batches(alter)
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")

@@ -61,6 +61,16 @@ def add_denials(parser: argparse.ArgumentParser) -> None:
         add_switch(parser, name, f"let nobody ask that {what}; cannot be taken back")
 
 
+def add_batches(parser: argparse._ActionsContainer) -> None:
+    """Whether messages may come in batches (L11)."""
+    parser.add_argument(
+        "--allow-batches",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="store messages with the header Nats-Batch-Id together or not at all, or refuse them",
+    )
+
+
 def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
     """Pairs for the owner of a stream."""
     parser.add_argument(

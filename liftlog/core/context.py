@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from liftlog.core.batchroom import BatchRoom
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, RequestId
@@ -36,6 +37,7 @@ class Context(Status):
         "_owners",
         "_requests",
         "_want",
+        "batches",
         "contains",
         "decides",
         "effects",
@@ -65,6 +67,7 @@ class Context(Status):
         self.decides = guards.decides
         self.nonce = nonce
         self.reads = DiskReads(config, guards.mutants)
+        self.batches = BatchRoom()
         self.effects: list[Effect] = []
         self.to_self: list[MirrorFetch | MirrorReply] = []
         """What this node says to itself: it is taken in when the step is over, as if a peer had said it."""

@@ -46,6 +46,7 @@ from liftlog.messages import (
     StopNode,
     StorageFailed,
     Subscribe,
+    TellStaged,
     TimerFired,
     Unsubscribe,
 )
@@ -134,6 +135,7 @@ class Interpreter:
             Unsubscribe: lambda effect: bus.unsubscribe(effect.partition),
             Drain: lambda effect: bus.drain(effect.partition, effect.number),
             AckPublishes: bus.acknowledge,
+            TellStaged: bus.staged,
             RefusePublishes: bus.refuse,
             PublishLetter: bus.publish,
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),

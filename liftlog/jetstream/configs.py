@@ -116,6 +116,7 @@ class StreamConfigAnswer(msgspec.Struct):
     allow_rollup_hdrs: bool
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
+    allow_atomic: bool | UnsetType = UNSET
     no_ack: bool = False
     description: str | UnsetType = UNSET
     metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
@@ -145,7 +146,6 @@ NOT_THERE: dict[str, str] = {
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
     "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
     "allow_msg_counter": "allow_msg_counter is not supported",
-    "allow_atomic": "allow_atomic is not supported yet",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
@@ -244,6 +244,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         sealed=config.sealed or UNSET,
         allow_rollup=config.allow_rollup_hdrs or UNSET,
         allow_ttl=config.allow_msg_ttl or UNSET,
+        allow_batches=config.allow_atomic or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -320,6 +321,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
         allow_msg_ttl=config.has_ttl,
+        allow_atomic=config.allow_batches,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -376,7 +378,7 @@ FOLLOWS = {
     "segment_bytes": "retention_bytes",
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False}
+NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, "allow_batches": False}
 """By field: what says that there is none of it any more."""
 SAID_AS = {
     "subject": "subjects",
@@ -406,6 +408,7 @@ FROM_JETSTREAM = (
     "sealed",
     "allow_rollup",
     "allow_ttl",
+    "allow_batches",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

@@ -80,12 +80,15 @@ async def _counted(reader: Reader, pattern: str, first: int, last: int) -> int:
 
 
 class StreamTotals(NamedTuple):
-    """What is in a stream at one moment: `messages` at offsets [log_start, hw), of so many `subjects`."""
+    """What is in a stream at one moment: `messages` at offsets [log_start, hw), of so many `subjects`; `size`
+    in bytes.
+    """
 
     messages: int
     subjects: int
     log_start: int
     hw: int
+    size: int
 
 
 class CountedStreams:
@@ -102,9 +105,9 @@ class CountedStreams:
         moment = told.epoch, told.hw, told.log_start, told.journal, told.index
         known = self._subjects.get(reader.partition)
         if known is not None and known[0] == moment:
-            return StreamTotals(told.messages, known[1], told.log_start, told.hw)
+            return StreamTotals(told.messages, known[1], told.log_start, told.hw, told.size)
         counts = await client.subjects(info)
         if len(self._subjects) >= COUNTED_MAX:
             self._subjects.clear()
         self._subjects[reader.partition] = moment, len(counts)
-        return StreamTotals(sum(counts.values()), len(counts), told.log_start, told.hw)
+        return StreamTotals(sum(counts.values()), len(counts), told.log_start, told.hw, told.size)

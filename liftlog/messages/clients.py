@@ -132,6 +132,8 @@ class SubjectReply(Struct):
     """"subjects": number of the index. Pages of one reading come from one index."""
     journal: int = 0
     """R21: up to where the partition's journal is heeded: what it deletes below is not counted."""
+    size: int = 0
+    """R25: bytes that all messages of the partition count for (`liftlog/sizes.py`), whatever was asked."""
 
 
 class CreateStreamRequest(Struct):
@@ -173,6 +175,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
+    allow_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
 
     @property
@@ -530,6 +533,17 @@ ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
 """The last thirteen: what a message's headers or its envelope ask for is not done here (L1, L4)."""
+ERR_BATCH_ID = "batch-id"
+ERR_BATCH_SEQUENCE = "batch-sequence"
+ERR_BATCH_COMMIT = "batch-commit"
+ERR_BATCH_HEADER = "batch-header"
+"""L11: what a message asks for is not done within a batch."""
+ERR_EXPECTED_WITHIN = "expected-within-batch"
+"""L11: a message expects what those before it in its batch would have changed."""
+ERR_BATCH_LARGE = "batch-too-large"
+ERR_BATCH_INCOMPLETE = "batch-incomplete"
+"""L11: this leader lacks messages that precede it in its batch; the batch is given up here."""
+ERR_BATCH_MANY = "too-many-batches"
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
 ERR_FULL = "full"

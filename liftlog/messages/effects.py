@@ -278,14 +278,15 @@ class AskSubjects(StorageJob):
     has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
     `gone`: offsets that are to be in no answer (R21).
 
-    A leader asks four questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
+    A leader asks five questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
     on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
     the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
     which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
-    all such ones below `offset` are gone. And two about all that the index has. `LAST_OF_EACH`: the last one
-    of each subject that one of the `patterns` matches, at `offset` and above; `messages`: how many, about
-    `limit` + 1 if there are more. `MATCHES_FROM`: how many from `offset` on match one of the `patterns`, of
-    which no two match the same.
+    all such ones below `offset` are gone. `NEWEST_BYTES`: at `place` where the newest ones begin that have no
+    more than `limit` bytes; 0: all together have no more. `size`: the bytes of all below `until`. And two
+    about all that the index has. `LAST_OF_EACH`: the last one of each subject that one of the `patterns`
+    matches, at `offset` and above; `messages`: how many, about `limit` + 1 if there are more. `MATCHES_FROM`:
+    how many from `offset` on match one of the `patterns`, of which no two match the same.
     """
 
     log: PartitionId
@@ -304,6 +305,7 @@ class AskSubjects(StorageJob):
 MATCHES_FROM = "matches"
 MATCHING_RUNS = "runs"
 NEWEST_MATCHES = "newest"
+NEWEST_BYTES = "bytes"
 BEYOND_NEWEST = "beyond"
 LAST_OF_EACH = "lasts"
 
@@ -416,11 +418,20 @@ class AckPublishes(Effect):
     records: int = 0
     cursor: int = NO_OFFSET
     """L10: the one message opened a run, which begins with this offset of its input."""
+    batch: bytes = b""
+    """L11: the `records` came one by one, in the batch of this id; empty: as a parcel."""
 
     @property
     def end(self) -> int:
         """The offset behind the last one that is answered for."""
         return self.offsets_from + (self.records or len(self.replies))
+
+
+class TellStaged(Effect):
+    """Tell publishers that their messages wait for the end of their batches (L11): an empty answer each."""
+
+    partition: PartitionId
+    replies: list[bytes]
 
 
 class RefusePublishes(Effect):

@@ -151,6 +151,7 @@ class SubjectsTold(Event):
     index: int
     error: str = ""
     runs: tuple[OffsetRange, ...] = ()
+    size: int = 0
 
 
 class LastsTold(Event):

@@ -26,14 +26,16 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Liftlog-Sequence: 0
     Liftlog-Cursor: 17/0/120          beside those: how far a processor is with its input (L10)
     Liftlog-Open: 1                   beside that, with number 0: begin a run, and tell where it begins
+    Nats-Batch-Id: 7f3a               with a number, and a word on the last one: messages that are stored
+                                      together or not at all (L11, `liftlog.options.batches`)
     Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
                                       stored together or not at all (L8)
 
 Whoever sets a header that asks for something relies on it: a message id against doubles, a time to live, a
 comparison before storing. While such a header does not work here, a message that carries it is refused and
 not stored, with JetStream's error where it has one that fits. A publisher without a reply subject cannot be
-told; its message is not stored either, since what is stored must not depend on who listens for the answer:
-half of an atomic batch, or a message that was to vanish after a minute, would stay for ever. Headers that ask
+told; its message is not stored either, since what is stored must not depend on who listens for the answer: a
+message that was to vanish after a minute would stay for ever. Headers that ask
 for nothing are stored as they are, and so are those that JetStream itself only reads.
 
 A header block is `NATS/1.0`, perhaps a status, then `Name: value` lines, all ended by CR LF, and an empty
@@ -52,7 +54,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from liftlog.messages import (
-    ERR_BATCH_DISABLED,
     ERR_COUNTER_DISABLED,
     ERR_HEADER,
     ERR_ROLLUP_DISABLED,
@@ -62,7 +63,7 @@ from liftlog.messages import (
     ERR_TTL_INVALID,
     ERR_WRONG_STREAM,
 )
-from liftlog.options import cursors, lifetime, numbered
+from liftlog.options import batches, cursors, lifetime, numbered
 from liftlog.options.wishes import ALL, NO_TERMS, NO_WISHES, POLICY_NAMES, Refusal, Terms, Wishes
 from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
@@ -94,7 +95,6 @@ BLOCK_END = b"\r\n\r\n"
 NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
     (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and last sequences, no more"),
     (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
-    (b"Nats-Batch-", ERR_BATCH_DISABLED, "atomic batches are not supported"),
     (b"Nats-Schedule", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
     (b"Nats-Schedule-", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
     (b"Nats-Scheduler", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
@@ -117,7 +117,7 @@ OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, CO
 
 READ_HERE = frozenset(
     (LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, ROLLUP_NAME, lifetime.TTL)
-)
+) | batches.NAMES
 """JetStream's headers that are honoured, beside the stream's name."""
 
 _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
@@ -145,6 +145,7 @@ def read_block(headers: bytes, stream: str, terms: Terms = NO_TERMS) -> Wishes:
     id, rollup = theirs.get(MESSAGE_ID), theirs.get(ROLLUP_NAME, b"").lower()
     refusal = (
         _refusal_of_theirs(theirs, stream)
+        or _refusal_of_batch(theirs, stream, terms.batches, well_formed)
         or (_refusal_of_id(id, stream, terms.remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
         or _refusal_of_numbers(ours, bool(id), stream, terms.remembers)
@@ -174,6 +175,7 @@ def read_block(headers: bytes, stream: str, terms: Terms = NO_TERMS) -> Wishes:
         opens=opens,
         rolls_up=bool(rollup),
         headers=cursors.without_cursor(headers) if opens else None,
+        part=batches.part_in(theirs) if terms.batches else None,
     )
 
 
@@ -232,6 +234,18 @@ def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
         return Refusal(ERR_HEADER, text)
     if len(id) > ID_BYTES_MAX:
         return Refusal(ERR_HEADER, f"header Nats-Msg-Id: {len(id)} bytes; it may have {ID_BYTES_MAX}")
+    return None
+
+
+def _refusal_of_batch(
+    found: dict[bytes, bytes], stream: str, allowed: bool, well_formed: bool
+) -> Refusal | None:
+    """L11: why a message may not be part of a batch."""
+    problem = batches.batch_problem(found, stream, allowed)
+    if problem is not None:
+        return Refusal(*problem)
+    if found.get(batches.ID) and not well_formed:
+        return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
     return None
 
 

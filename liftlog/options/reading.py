@@ -130,6 +130,7 @@ def _of_envelope(
         compared=known.compared,
         id=known.id,
         rolls_up=known.rolls_up,
+        part=known.part,
     )
 
 

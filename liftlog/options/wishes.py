@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from liftlog.messages import EnvelopeAnswer
 from liftlog.options import lifetime
+from liftlog.options.batches import BatchPart, WholeBatch
 from liftlog.options.cursors import InputCursor
 from liftlog.options.envelope import Envelope
 from liftlog.options.numbered import Numbered
@@ -21,12 +22,13 @@ POLICY_NAMES = ("leader", "all", "none")
 class Terms(NamedTuple):
     """What a stream lets its messages ask for. `remembers`: it has a window of message ids and producers (L7,
     L2). `rolls_up`: they may roll up those before them (R23). `ttl`: which times to live it takes (R24), as
-    `lifetime` names that.
+    `lifetime` names that. `batches`: they may be parts of batches (L11).
     """
 
     remembers: bool = False
     rolls_up: bool = False
     ttl: int = lifetime.NONE
+    batches: bool = False
 
 
 NO_TERMS = Terms()
@@ -77,7 +79,23 @@ class Wishes(NamedTuple):
     in_parcel: bool = False
     """Its headers say that its payload is a parcel (L8)."""
     parcel: Parcel | None = None
-    """What was in it, once it is opened."""
+    """What was in it, once it is opened; or the messages of a batch."""
+
+    part: BatchPart | None = None
+    """Of which batch it is, and its place there (L11); None: of none."""
+    whole: WholeBatch | None = None
+    """The batch that ends with this message, when it is to be stored."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a place, or a last record, that it expects."""
+        return self.expected is not None or self.expected_last is not None or self.whole is not None
+
+    def lasts(self, subject: bytes) -> tuple[tuple[bytes, int], ...]:
+        """Which subjects are to have which last records (L9); `subject`: the message's own."""
+        if self.whole is not None:
+            return self.whole.lasts
+        return () if self.expected_last is None else ((self.compared or subject, self.expected_last),)
 
     @property
     def span(self) -> int:

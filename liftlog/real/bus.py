@@ -37,6 +37,7 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellStaged,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.options.reading import counted_bytes, wishes_of
@@ -242,6 +243,11 @@ class NatsBus:
         """Answers leave with the next `flush`."""
         if acks.partition not in self._silent:
             self._write_answers(nats_wire.acknowledgements(acks, self._clock.wall_ms()))
+
+    def staged(self, told: TellStaged) -> None:
+        """L11: these wait for the end of their batches."""
+        if told.partition not in self._silent:
+            self._write_answers(nats_wire.staged(told))
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if refusal.code in nats_wire.HEADER_CODES:

@@ -7,9 +7,10 @@ header `Liftlog-Ack: full` gets what liftlog means beside them (R4): `offset`, `
 and `seq` 0; whoever asked for the full ack gets `partition`, `epoch` and `liftlog`, our own code and outcome,
 beside them. Who asked for the leader's word alone is told so: `policy` is "leader" then. A parcel has one
 ack: `seq` is that of its last record; in a full one `offset` is that of its first, and `count` says how many
-there are (L8). Who published in Liftbridge's envelope is answered in one (`liftlog/options/envelope.py`).
-Whose message is there already, by its id, is told where, and `duplicate` true, as by JetStream; an envelope
-has no place for that word.
+there are (L8). So has a batch, with its `batch` id and `count` for everybody; what comes before its end is
+answered with nothing (L11). Who published in Liftbridge's envelope is answered in one
+(`liftlog/options/envelope.py`). Whose message is there already, by its id, is told where, and `duplicate`
+true, as by JetStream; an envelope has no place for that word.
 """
 
 from __future__ import annotations
@@ -64,6 +65,14 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_ROLLUP_DISABLED: (500, 10111),
     messages.ERR_COUNTER_DISABLED: (400, 10168),
     messages.ERR_BATCH_DISABLED: (400, 10174),
+    messages.ERR_BATCH_ID: (400, 10179),
+    messages.ERR_BATCH_SEQUENCE: (400, 10175),
+    messages.ERR_BATCH_COMMIT: (400, 10200),
+    messages.ERR_BATCH_HEADER: (400, 10177),
+    messages.ERR_BATCH_LARGE: (400, 10199),
+    messages.ERR_BATCH_INCOMPLETE: (400, 10176),
+    messages.ERR_BATCH_MANY: (429, 10210),
+    messages.ERR_EXPECTED_WITHIN: (400, 10164),
     messages.ERR_SCHEDULE_DISABLED: (400, 10188),
     messages.ERR_SOURCE_HEADER: (400, 10227),
 }
@@ -77,8 +86,14 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
     messages.ERR_ROLLUP_DISABLED,
     messages.ERR_TTL_DISABLED,
     messages.ERR_TTL_INVALID,
+    messages.ERR_BATCH_DISABLED,
+    messages.ERR_BATCH_ID,
+    messages.ERR_BATCH_SEQUENCE,
+    messages.ERR_BATCH_COMMIT,
+    messages.ERR_BATCH_HEADER,
+    messages.ERR_EXPECTED_WITHIN,
 }
-"""L4, L8: what the message's headers or its envelope ask for is not done here."""
+"""L4, L8, L11: what the message's headers or its envelope ask for is not done here."""
 
 _ENVELOPE_ERRORS = {
     messages.ERR_TOO_LARGE: TOO_LARGE,
@@ -204,6 +219,11 @@ def acknowledgements(acks: messages.AckPublishes, now_ms: int = 0) -> bytes:
     return plainly + b"".join(enveloped)
 
 
+def staged(told: messages.TellStaged) -> bytes:
+    """All the PUBs of one `TellStaged` (L11)."""
+    return b"".join(publish(reply, b"") for reply in told.replies)
+
+
 def _of_parcel(acks: messages.AckPublishes) -> bytes:
     (reply,) = acks.replies
     body: dict[str, object] = {"stream": acks.stream, "seq": acks.offsets_from + acks.records}
@@ -215,6 +235,8 @@ def _of_parcel(acks: messages.AckPublishes) -> bytes:
             "epoch": acks.epoch,
             "incarnation": acks.incarnation,
         }
+    if acks.batch:
+        body |= {"batch": acks.batch.decode("utf-8", "replace"), "count": acks.records}
     if acks.by_leader:
         body["policy"] = "leader"
     return publish(reply, json.dumps(body, separators=(",", ":")).encode())

@@ -108,6 +108,7 @@ class LogAnswers:
             place=answer.place,
             index=answer.number,
             runs=answer.runs,
+            size=answer.size,
         )
 
     def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:

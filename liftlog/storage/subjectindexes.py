@@ -19,6 +19,7 @@ anew when somebody asks. numpy comes with the first question.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import (
@@ -27,6 +28,7 @@ from liftlog.messages import (
     LAST_OF_SUBJECT,
     MATCHES_FROM,
     MATCHING_RUNS,
+    NEWEST_BYTES,
     NEWEST_MATCHES,
     NEXT_MATCH,
     AskLasts,
@@ -44,6 +46,8 @@ from liftlog.types import NO_OFFSET, NUMBER_MAX, OffsetRange, PartitionId
 
 if TYPE_CHECKING:
     from liftlog.subjects.index.columns import ColumnIndex
+    from liftlog.subjects.index.interface import Run
+    from liftlog.subjects.index.sizes import MessageSizes
 
 AGAIN_MAX = 256
 """Of thinned ranges that one index remembers."""
@@ -73,6 +77,7 @@ class SubjectAnswer(NamedTuple):
     place: int = -1
     number: int = 0
     runs: tuple[OffsetRange, ...] = ()
+    size: int = 0
 
 
 class HeldChunks:
@@ -106,10 +111,11 @@ class HeldIndex:
     what was deleted, and is not in it.
     """
 
-    __slots__ = ("again", "asked", "chunks", "gone", "index", "log", "number")
+    __slots__ = ("again", "asked", "chunks", "gone", "index", "log", "number", "sizes")
 
     def __init__(self, log: Log, number: int, key: int, memory_max: int) -> None:
         from liftlog.subjects.index.columns import ColumnIndex
+        from liftlog.subjects.index.sizes import MessageSizes
 
         self.log = log
         self.number = number
@@ -117,6 +123,7 @@ class HeldIndex:
         self.index: ColumnIndex = ColumnIndex(
             self.chunks, str(log.id).encode(), key, first=log.log_start, memory_max=memory_max
         )
+        self.sizes: MessageSizes = MessageSizes()
         self.again: list[OffsetRange] = []
         self.gone = OffsetSet()
         self.asked = 0
@@ -124,12 +131,24 @@ class HeldIndex:
     @property
     def memory(self) -> int:
         """Bytes."""
-        return self.index.memory + self.chunks.memory
+        return self.index.memory + self.chunks.memory + self.sizes.memory
 
     @property
     def has_start(self) -> bool:
         """Whether it begins where its log does."""
         return self.index.first == self.log.log_start
+
+    def remove(self, runs: Iterable[Run]) -> None:
+        """These messages are gone. The runs rise, and have nothing in common."""
+        runs = list(runs)
+        self.index.remove(runs)
+        self.sizes.remove(runs)
+
+    def start(self, first: int, counts: bool = True) -> None:
+        """It begins here now."""
+        self.index.start(first)
+        if counts:
+            self.sizes.start(first)
 
 
 class SubjectIndexes:
@@ -231,7 +250,7 @@ class SubjectIndexes:
         held.gone.forget_below(held.log.log_start)
         if any(True for _ in held.gone.added_since(gone)):
             return False
-        held.index.remove(gone.added_since(held.gone))
+        held.remove(gone.added_since(held.gone))
         held.gone = gone.copy()
         return True
 
@@ -271,7 +290,8 @@ class SubjectIndexes:
         """Some chunks at a time: a purge may take many."""
         index, first = held.index, held.log.log_start
         if index.first < first <= index.next and not self._mutants.subjects_start_ignored:
-            index.start(min(first, index.first + STEP_OFFSETS))
+            counts = not self._mutants.bytes_below_start
+            held.start(min(first, index.first + STEP_OFFSETS), counts)
             left = [one for one in held.again if one.end > index.first]
             held.again = [OffsetRange(max(one.start, index.first), one.end) for one in left]
 
@@ -286,10 +306,11 @@ class SubjectIndexes:
         for batch in batches:
             worked += len(batch.data)
             end = min(batch.end_offset, below)
-            for offset, subjects in subject_runs(batch, index.next, end):
+            for offset, subjects, sizes in subject_runs(batch, index.next, end):
                 index.append(offset, subjects)
+                held.sizes.append(offset, sizes)
             if held.gone:
-                index.remove(held.gone.runs(batch.base_offset, end))
+                held.remove(held.gone.runs(batch.base_offset, end))
             index.append(max(end, index.next), [])
         return worked
 
@@ -302,14 +323,16 @@ class SubjectIndexes:
             worked += len(batch.data)
             end = min(batch.end_offset, thinned.end)
             if due < end:
-                held.index.remove(gaps_between(subject_runs(batch, due, end), due, end))
+                held.remove(gaps_between(subject_runs(batch, due, end), due, end))
                 due = end
         held.again[:1] = [OffsetRange(due, thinned.end)] if due < thinned.end else []
         return worked
 
     def _answer(self, held: HeldIndex, job: AskSubjects) -> SubjectAnswer:
         index = held.index
-        answer = SubjectAnswer(index.next, held.log.log_start, number=held.number)
+        answer = SubjectAnswer(
+            index.next, held.log.log_start, number=held.number, size=held.sizes.total
+        )
         if job.what == LAST_OF_SUBJECT:
             found = index.last(job.pattern.encode())
         elif job.what == NEXT_MATCH:
@@ -326,6 +349,9 @@ class SubjectIndexes:
             return _lasts(index, job, answer)
         elif job.what == NEWEST_MATCHES:
             return _newest(index, job, answer)
+        elif job.what == NEWEST_BYTES:
+            place, below = held.sizes.newest(job.limit, job.until), held.sizes.below(job.until)
+            return answer._replace(place=place, size=below)
         else:
             page = index.subjects(job.pattern, job.offset, job.limit)
             return answer._replace(

@@ -1,4 +1,4 @@
-"""The subjects of a batch's records, with their offsets: what a subject index is made of.
+"""The subjects of a batch's records, with their offsets and sizes: what a subject index is made of.
 
 Nothing here decodes a record: the walk reads the fixed heads and the subjects behind them.
 """
@@ -15,13 +15,14 @@ from liftlog.format import (
     plain_payload,
     read_header,
 )
+from liftlog.sizes import message_bytes
 from liftlog.types import Batch
 
-SubjectRun = tuple[int, list[bytes]]
-"""An offset, and the subjects of the records there and behind it, without a gap."""
+SubjectRun = tuple[int, list[bytes], list[int]]
+"""An offset, the subjects of the records there and behind it, without a gap, and what each counts for."""
 
-_DENSE = struct.Struct("<IiH")
-_SPARSE = struct.Struct("<IIiH")
+_DENSE = struct.Struct("<IiHHIii")
+_SPARSE = struct.Struct("<IIiHHIii")
 
 
 def subject_runs(batch: Batch, start: int, end: int) -> list[SubjectRun]:
@@ -42,17 +43,18 @@ def subject_runs(batch: Batch, start: int, end: int) -> list[SubjectRun]:
     try:
         for _ in range(header.records):
             if sparse:
-                length, place, _, subject_bytes = unpack(payload, position)
+                length, place, _, subject_bytes, _, headers, _, value = unpack(payload, position)
             else:
-                length, _, subject_bytes = unpack(payload, position)
+                length, _, subject_bytes, _, headers, _, value = unpack(payload, position)
                 place += 1
             offset = base_offset + place
             if start <= offset < end:
                 begin = position + text_from
                 subject = payload[begin : begin + subject_bytes]
                 if offset != due:
-                    runs.append((offset, []))
+                    runs.append((offset, [], []))
                 runs[-1][1].append(subject)
+                runs[-1][2].append(message_bytes(subject_bytes, headers, max(value, 0)))
                 due = offset + 1
             position += LENGTH_FIELD_BYTES + length
     except struct.error:
@@ -66,7 +68,7 @@ def gaps_between(runs: list[SubjectRun], start: int, end: int) -> list[tuple[int
     """The offsets of [start, end) that are in none of the runs, as ranges [first, end)."""
     gaps = []
     due = start
-    for offset, subjects in runs:
+    for offset, subjects, _ in runs:
         if offset > due:
             gaps.append((due, offset))
         due = offset + len(subjects)

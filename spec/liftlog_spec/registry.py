@@ -312,6 +312,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "batches",
+            "liftlog_spec.models.batches",
+            "Batches",
+            "messages that come one by one are stored together or not at all",
+            {"publishers": "Publishers", "records": "Records", "epochs": "Epochs"},
+            small={"records": 4, "epochs": 1},
+        ),
+        ModelEntry(
             "dead-letters",
             "liftlog_spec.models.dead_letters",
             "DeadLettersOfAConsumer",
@@ -354,7 +362,7 @@ MODELS: dict[str, ModelEntry] = {
             "front-limits",
             "liftlog_spec.models.front_limits",
             "LimitsAtFront",
-            "the newest so many messages stay, beside deletions and a limit by subject",
+            "the newest so much stays, by messages or bytes, beside deletions and a limit by subject",
             {
                 "records": "Records",
                 "entries": "Entries",
@@ -363,6 +371,7 @@ MODELS: dict[str, ModelEntry] = {
                 "limit": "Limit",
                 "epochs": "Epochs",
                 "deletes": "Deletes",
+                "larges": "Larges",
             },
             small={"records": 2, "entries": 2, "subjects": 1},
         ),

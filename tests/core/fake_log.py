@@ -13,6 +13,7 @@ from liftlog.messages import (
     LAST_OF_EACH,
     MATCHES_FROM,
     MATCHING_RUNS,
+    NEWEST_BYTES,
     NEWEST_MATCHES,
     AskLasts,
     AskSubjects,
@@ -35,6 +36,7 @@ from liftlog.messages import (
     SubjectsTold,
     TimeFound,
 )
+from liftlog.sizes import message_bytes
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import (
@@ -174,11 +176,14 @@ class Log:
     def ask(self, job: AskSubjects) -> SubjectsTold | SubjectsFolded:
         if self.folded < job.least:
             return SubjectsFolded(job.log, max(self.folded, 0), self.folded >= 0, request=job.request)
-        index = PlainIndex(self.log_start)
+        index, sizes = PlainIndex(self.log_start), dict[int, int]()
         for batch in self.batches:
             for record in decode_records(batch):
                 if index.next <= record.offset < self.folded:
                     index.append(record.offset, [record.subject])
+                    parts = len(record.subject), len(record.headers), len(record.value or b"")
+                    if job.gone is None or record.offset not in job.gone:
+                        sizes[record.offset] = message_bytes(*parts)
         found, place, counted = None, -1, 0
         runs: list[OffsetRange] = []
         if job.gone is not None:
@@ -201,6 +206,11 @@ class Log:
             place = until if until < job.until else -1
         elif job.what == MATCHES_FROM:
             counted = sum(index.count_from(pattern, job.offset) for pattern in job.patterns)
+        elif job.what == NEWEST_BYTES:
+            sizes = {offset: size for offset, size in sizes.items() if offset < job.until}
+            while sum(size for offset, size in sizes.items() if offset >= max(place, 0)) > job.limit:
+                place = max(place, 0) + 1
+            place = max(place, 0)
         elif job.what == NEWEST_MATCHES:
             low = max(self.log_start, job.until - 2)
             matching = [offset for run in index.runs(job.pattern, low, job.until) for offset in range(*run)]
@@ -224,6 +234,7 @@ class Log:
             place=place,
             index=7,
             runs=tuple(runs),
+            size=sum(sizes.values()),
         )
 
     def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:

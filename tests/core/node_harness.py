@@ -60,6 +60,7 @@ from liftlog.messages import (
     StorageJob,
     Subscribe,
     Subscribed,
+    TellStaged,
     TrashLog,
     TruncateLog,
 )
@@ -143,6 +144,9 @@ class NodePorts:
     def acknowledge(self, acks: AckPublishes) -> None:
         self.world.acks.append(acks)
 
+    def staged(self, told: TellStaged) -> None:
+        self.world.staged.append(told)
+
     def refuse(self, refusal: RefusePublishes) -> None:
         self.world.refusals.append(refusal)
 
@@ -202,6 +206,7 @@ class World:
         """By the numbers of the leader's subscriptions: the subjects."""
         self.acks: list[AckPublishes] = []
         self.refusals: list[RefusePublishes] = []
+        self.staged: list[TellStaged] = []
         self.letters: list[tuple[int, PublishLetter]] = []
         """K9: who has published what."""
         self.replies: dict[int, Any] = {}

@@ -32,6 +32,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
     Subscribe,
+    TellStaged,
     TimerFired,
     Unsubscribe,
 )
@@ -69,6 +70,9 @@ class World:
 
     def acknowledge(self, acks: AckPublishes) -> None:
         self.calls.append(acks)
+
+    def staged(self, told: TellStaged) -> None:
+        self.calls.append(told)
 
     def refuse(self, refusal: RefusePublishes) -> None:
         self.calls.append(refusal)

@@ -30,7 +30,7 @@ RULES = [
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),
     *(f"C{number}" for number in range(1, 7)),
-    *(f"L{number}" for number in range(1, 11)),
+    *(f"L{number}" for number in range(1, 12)),
     *(f"V{number}" for number in range(1, 9)),
     *(f"U{number}" for number in range(1, 4)),
     "S1",

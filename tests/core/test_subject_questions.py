@@ -40,7 +40,7 @@ def last(partition: PartitionId, subject: str = "orders", **how: Any) -> Subject
 def test_S1_the_leader_answers_with_all_that_was_acked_and_says_which_offsets_it_is_about() -> None:
     world, partition, leader = ready()
     reply = world.answer(leader, last(partition))
-    assert reply == SubjectReply(partition, 1, 5, 0, 4, index=7)
+    assert reply == SubjectReply(partition, 1, 5, 0, 4, index=7, size=5 * (30 + 6 + 1))
     assert world.answer(leader, last(partition, "nobody")).offset == NO_OFFSET
     told = world.answer(leader, SubjectRequest(partition, "subjects", ">"))
     assert (told.subjects, told.messages, told.place, told.hw) == ([(b"orders", 5)], 5, NO_OFFSET, 5)

@@ -282,6 +282,13 @@ def test_ttls_stay_allowed() -> None:
         stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
 
 
+def test_batches_are_allowed_and_forbidden_again() -> None:
+    before, after = to_stream_config(JsStreamConfig(name="A", allow_atomic=True)), JsStreamConfig(name="A")
+    assert from_stream_config(before).allow_atomic is True
+    assert stream_changes(before, to_stream_config(after)).named == {"allow_batches": False}
+    assert from_stream_config(to_stream_config(after)).allow_atomic is UNSET
+
+
 def test_a_sealed_stream_denies_all_of_it() -> None:
     sealed = to_stream_config(JsStreamConfig(name="A", sealed=True))
     assert (sealed.sealed, sealed.deny_delete, sealed.deny_purge) == (True, True, True)

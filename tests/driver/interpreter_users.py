@@ -40,6 +40,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
     Subscribe,
+    TellStaged,
     TimerFired,
     Unsubscribe,
 )
@@ -128,6 +129,9 @@ class Scripted:
 
     def acknowledge(self, acks: Any) -> None:
         self._call("acknowledge", acks)
+
+    def staged(self, told: Any) -> None:
+        self._call("staged", told)
 
     def refuse(self, refusal: Any) -> None:
         self._call("refuse", refusal)
@@ -260,6 +264,8 @@ class Expected:
                 self._call("drain", effect.partition, effect.number)
             case AckPublishes():
                 self._call("acknowledge", effect)
+            case TellStaged():
+                self._call("staged", effect)
             case RefusePublishes():
                 self._call("refuse", effect)
             case ReplyClient():

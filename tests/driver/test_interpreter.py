@@ -33,6 +33,7 @@ from liftlog.messages import (
     StopNode,
     StorageFailed,
     Subscribe,
+    TellStaged,
     TimerFired,
     Unsubscribe,
 )
@@ -87,6 +88,7 @@ others = st.sampled_from(
         Unsubscribe(PARTITION),
         Drain(PARTITION),
         AckPublishes(PARTITION, "s", 1, 9, 0, [b"r"]),
+        TellStaged(PARTITION, [b"r"]),
         RefusePublishes(PARTITION, "s", 1, "overload", "x", [b"r"]),
         ReplyClient(ClientRef(1), DoneReply("done")),
     ]

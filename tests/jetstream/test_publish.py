@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from nats.js import errors
@@ -374,26 +375,33 @@ async def test_headers_of_users_are_stored_as_they_are(user: User) -> None:
 BATCH = "Nats-Batch-Id, Nats-Batch-Sequence, Nats-Batch-Commit"
 
 
-@proves(P, BATCH)
-@refused("for now: publish one by one")
+async def send_part(user: User, number: int, commit: str = "", **headers: str) -> dict[str, Any]:
+    """One message of batch `b`, and what is answered: nothing, an ack or a refusal."""
+    named = {key.replace("_", "-"): one for key, one in headers.items()}
+    named |= {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": str(number)}
+    if commit:
+        named["Nats-Batch-Commit"] = commit
+    value = b"" if commit == "eob" else b"%d" % number
+    answer = await user.nc.request(user.subject(), value, timeout=DEADLINE_S, headers=named)
+    told: dict[str, Any] = json.loads(answer.data) if answer.data else {}
+    return told
+
+
+@proves(P, BATCH, "", "eob")
 async def test_a_batch_is_stored_whole(user: User) -> None:
-    if user.liftlog:
-        assert await user.create_refused(allow_atomic=True) == (500, 10052)
-        return
     await user.create(allow_atomic=True)
     for number in (1, 2):
-        answer = await user.nc.request(
-            user.subject(),
-            str(number).encode(),
-            timeout=DEADLINE_S,
-            headers={"Nats-Batch-Id": "b", "Nats-Batch-Sequence": str(number)},
-        )
-        assert answer.data == b""
+        assert await send_part(user, number) == {}
     assert (await user.info()).state.messages == 0
-    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "3", "Nats-Batch-Commit": "1"}
-    ack = (await user.publish("3", headers=headers))[0]
-    assert (ack.seq, ack.batch_id, ack.batch_size) == (3, "b", 3)
+    told = await send_part(user, 3, "1")
+    assert told == {"stream": user.name, "seq": 3, "batch": "b", "count": 3}
     assert (await user.info()).state.messages == 3
+    assert [(await user.js.get_msg(user.name, seq)).data for seq in (1, 2, 3)] == [b"1", b"2", b"3"]
+    assert await send_part(user, 1) == {}
+    told = await send_part(user, 2, "eob")
+    assert (told["seq"], told["count"]) == (4, 1)
+    stored = await user.js.get_msg(user.name, 4)
+    assert stored.headers is not None and stored.headers["Nats-Batch-Commit"] == "1"
 
 
 @proves(P, BATCH, "without allow_atomic")
@@ -403,19 +411,54 @@ async def test_batches_must_be_allowed(user: User) -> None:
     assert (code, err_code) == (400, 10174)
 
 
-@proves(P, BATCH, "a gap")
-@refused("for now: publish one by one")
-async def test_a_batch_with_a_gap_is_refused(user: User) -> None:
-    if user.liftlog:
-        assert await user.create_refused(allow_atomic=True) == (500, 10052)
-        return
+@proves(P, BATCH, "a gap", "no beginning", "no number", "a long id", "an unknown word")
+async def test_a_batch_that_is_not_whole_is_refused(user: User) -> None:
     await user.create(allow_atomic=True)
-    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1"}
-    await user.nc.request(user.subject(), b"x", timeout=DEADLINE_S, headers=headers)
-    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "3", "Nats-Batch-Commit": "1"}
-    answer = await user.nc.request(user.subject(), b"x", timeout=DEADLINE_S, headers=headers)
-    assert json.loads(answer.data)["error"]["err_code"] == 10176
+    assert await send_part(user, 1) == {}
+    assert (await send_part(user, 3, "1"))["error"]["err_code"] == 10176
+    assert (await send_part(user, 2, "1"))["error"]["err_code"] == 10176
+    assert (await send_part(user, 1, "eob"))["error"]["err_code"] == 10176
+    assert await user.publish_refused(Nats_Batch_Id="b") == (400, 10175)
+    assert await user.publish_refused(Nats_Batch_Id="b" * 65, Nats_Batch_Sequence="1") == (400, 10179)
+    assert await send_part(user, 1) == {}
+    assert (await send_part(user, 2, "yes"))["error"]["err_code"] == 10200
+    assert (await send_part(user, 3, "1"))["error"]["err_code"] == 10176
     assert (await user.info()).state.messages == 0
+
+
+@proves(P, BATCH, "Nats-Expected-Last-Sequence", "Nats-Expected-Last-Subject-Sequence")
+async def test_what_a_batch_expects_is_judged_at_its_end(user: User) -> None:
+    await user.create(allow_atomic=True)
+    assert await send_part(user, 1, Nats_Expected_Last_Sequence="0") == {}
+    await user.publish("between")
+    told = await send_part(user, 2, "1")
+    assert (told["error"]["code"], told["error"]["err_code"]) == (400, 10071)
+    assert await send_part(user, 1, Nats_Expected_Last_Subject_Sequence="1") == {}
+    assert (await send_part(user, 2, "1"))["seq"] == 3
+    assert await send_part(user, 1, Nats_Expected_Last_Subject_Sequence="1") == {}
+    assert (await send_part(user, 2, "1"))["error"]["err_code"] == 10071
+    assert (await user.info()).state.messages == 3
+
+
+@proves(P, BATCH, "what the batch itself changes is expected")
+async def test_what_a_batch_has_changed_cannot_be_expected(user: User) -> None:
+    await user.create(allow_atomic=True)
+    assert await send_part(user, 1) == {}
+    told = await send_part(user, 2, "1", Nats_Expected_Last_Subject_Sequence="0")
+    assert told["error"]["err_code"] == 10164
+    assert (await user.info()).state.messages == 0
+
+
+@proves(P, BATCH, "Nats-Msg-Id")
+@refused("for now: publish with ids one by one")
+async def test_a_batch_with_ids(user: User) -> None:
+    await user.create(allow_atomic=True)
+    told = await send_part(user, 1, Nats_Msg_Id="x")
+    if user.liftlog:
+        assert told["error"]["err_code"] == 10177
+        return
+    assert told == {}
+    assert (await send_part(user, 2, "1", Nats_Msg_Id="y"))["seq"] == 2
 
 
 @proves(P, PUBLISH, "a sealed stream")

@@ -50,6 +50,7 @@ class FakeStream:
             reply.offset = found[0] if found else NO_OFFSET
         else:
             reply.messages = len(found)
+            reply.size = 31 * len(found)
         return reply
 
     def has_seen(self, epoch: int, hw: int) -> None: ...
@@ -139,11 +140,11 @@ def test_the_shorter_side_is_looked_at() -> None:
 def test_subjects_are_listed_again_when_something_has_changed() -> None:
     stream, counted = FakeStream(["a", "b", "a"]), CountedStreams()
     for _ in range(2):
-        assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=3)
+        assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=3, size=93)
     assert stream.listed == 1
     stream.subjects_at.append("c")
-    assert stream.totals(counted) == StreamTotals(messages=4, subjects=3, log_start=0, hw=4)
+    assert stream.totals(counted) == StreamTotals(messages=4, subjects=3, log_start=0, hw=4, size=124)
     stream.subjects_at[3] = None
     stream.journal = 9
-    assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=4)
+    assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=4, size=93)
     assert stream.listed == 3

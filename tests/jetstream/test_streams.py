@@ -161,7 +161,7 @@ async def test_defaults_are_told(user: User) -> None:
             "allow_rollup_hdrs": True,
             "subject_delete_marker_ttl": 60 * SECOND,
         }, refused="for now: nothing expires by itself but by max_age"),
-        "allow_atomic": Case({"allow_atomic": True}, refused="for now: publish one by one"),
+        "allow_atomic": {"allow_atomic": True},
         "first_seq": Case({"first_seq": 100}, refused="streams begin at sequence 1"),
         "consumer_limits": {
             "consumer_limits": {"max_ack_pending": 10, "inactive_threshold": 60 * SECOND},
@@ -383,14 +383,13 @@ INFO = "STREAM.INFO"
 
 
 @proves(S, INFO)
-@differs("`bytes` is 0: how much is on disk is told by metrics")
 async def test_a_stream_is_described(user: User) -> None:
     await user.stream()
     await user.publish("1", "2")
     await user.consumer()
     state = (await user.info()).state
     assert (state.messages, state.first_seq, state.last_seq, state.consumer_count) == (2, 1, 2, 1)
-    assert state.bytes == 0 if user.liftlog else state.bytes > 0
+    assert state.bytes == 2 * (30 + len(user.subject()) + 1)
 
 
 @proves(S, INFO, "unknown stream")
@@ -730,6 +729,27 @@ async def test_a_full_stream_refuses_by_bytes(user: User) -> None:
     await user.stream(max_bytes=2000, discard="new")
     await user.js.publish(user.subject(), b"x" * 900)
     assert await user.publish_refused(value=b"x" * 1900) == (503, 10077)
+
+
+@proves(S, LIMITS, "max_bytes with discard old")
+async def test_the_oldest_go_when_there_are_too_many_bytes(user: User) -> None:
+    """With headers a message counts for these, and for four bytes more."""
+    message = 30 + len(user.subject()) + 1
+    headed = message + 4 + len(b"NATS/1.0\r\nA: b\r\n\r\n")
+    await user.stream(max_bytes=2 * message + headed, duplicate_window=0.2)
+    await user.publish("1", "2")
+    await user.js.publish(user.subject(), b"3", headers={"A": "b"})
+    state = (await user.info()).state
+    assert (state.messages, state.bytes) == (3, 2 * message + headed)
+    await user.publish("4")
+
+    async def gone() -> bool:
+        state = (await user.info()).state
+        return (state.messages, state.first_seq, state.bytes) == (3, 2, 2 * message + headed)
+
+    await user.until(gone)
+    await user.js.delete_msg(user.name, 3)
+    assert (await user.info()).state.bytes == 2 * message
 
 
 @proves(S, LIMITS, "max_msgs_per_subject")

@@ -45,8 +45,10 @@ def test_true_answers_are_true() -> None:
     assert not problem(("last", "s.c"))
     assert not problem(("last", "s.a"), offset=2, hw=3)
     assert not problem(("next", "s.b"), offset=4, at=2)
-    assert not problem(("subjects", "s.*"), subjects=[(b"s.a", 3), (b"s.b", 2)], messages=5)
-    assert not problem(("subjects", ">"), subjects=[(b"s.a", 1), (b"s.b", 1)], messages=2, start=3)
+    assert not problem(("subjects", "s.*"), subjects=[(b"s.a", 3), (b"s.b", 2)], messages=5, size=170)
+    assert not problem(
+        ("subjects", ">"), subjects=[(b"s.a", 1), (b"s.b", 1)], messages=2, start=3, size=68
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,7 @@ def test_true_answers_are_true() -> None:
         (("subjects", ">"), {"subjects": [(b"s.a", 3)], "messages": 3}, "counts 0 messages of s.b"),
         (("subjects", "s.a"), {"subjects": [(b"s.a", 4)], "messages": 4}, "counts 4 messages of s.a"),
         (("subjects", "s.a"), {"subjects": [(b"s.a", 3)], "messages": 5}, "counts 5 messages in all"),
+        (("subjects", "s.b"), {"subjects": [(b"s.b", 2)], "messages": 2, "size": 68}, "and they are 170"),
         (("last", "s.a"), {"offset": 3, "hw": 6}, "and 5 are committed"),
         (("last", "s.a"), {"offset": 2, "hw": 3, "asked": AskedMoment(4, 0)}, "had been acknowledged"),
         (("last", "s.a"), {"offset": 3, "asked": AskedMoment(4, 2)}, "was purged before"),

@@ -17,6 +17,7 @@ VARIANTS = [
     ("before-others", {"Records": 3, "Limit": 2}, "OldestGo", 9),
     ("counts-what-goes", DELETED, "OldestGo", 10),
     ("counts-deleted", DELETED, "OldestGo", 11),
+    ("counts-each-as-one", {"Entries": 2, "Larges": 1, "Limit": 2}, "LimitHolds", 7),
 ]
 
 
@@ -34,7 +35,12 @@ def test_every_variant_is_tested() -> None:
 
 def test_the_rules_hold_where_the_variants_do_not() -> None:
     report = check(LimitsAtFront(), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 29_357, 25)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 29_816, 25)
+
+
+def test_they_hold_where_messages_have_sizes() -> None:
+    report = check(LimitsAtFront(Records=3, Larges=2, Limit=2), Bounds(symmetry=True))
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 21_904, 21)
 
 
 def test_they_hold_with_more_leaders() -> None:

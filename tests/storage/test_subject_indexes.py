@@ -11,6 +11,7 @@ from liftlog.format import compress, decode_records, encode_records
 from liftlog.messages import (
     MATCHES_FROM,
     MATCHING_RUNS,
+    NEWEST_BYTES,
     NEWEST_MATCHES,
     AppendLog,
     AskLasts,
@@ -76,6 +77,8 @@ class Owner:
         self.tickets = 0
         self.gone = OffsetSet()
         """What was deleted (R21)."""
+        self.sizes: dict[int, int] = {}
+        """What the messages count for that the last scan has found."""
         self.do(OpenLog(LOG, options=OPTIONS))
 
     def ticket(self) -> Ticket:
@@ -126,7 +129,7 @@ class Owner:
     def scan(self, below: int) -> PlainIndex:
         """The definition, from every record of the log that lies below an offset."""
         log = self.log
-        plain = PlainIndex(log.log_start)
+        plain, sizes = PlainIndex(log.log_start), dict[int, int]()
         offset = log.log_start
         while offset < below:
             (read,) = self.do(ReadLog(LOG, 9, offset, log.leo, 1))
@@ -134,9 +137,11 @@ class Owner:
             for record in decode_records(read.batches[0]):
                 if plain.next <= record.offset < below:
                     plain.append(record.offset, [record.subject])
+                    sizes[record.offset] = 30 + len(record.subject) + len(record.value or b"")
             offset = read.batches[0].end_offset
         plain.append(max(below, plain.next), [])
         plain.remove(self.gone.runs(0, below))
+        self.sizes = {offset: size for offset, size in sizes.items() if offset not in self.gone}
         return plain
 
     def check(self, below: int) -> None:
@@ -151,6 +156,9 @@ class Owner:
         assert lasts == LastsTold(LOG, 6, below, list(SUBJECTS), offsets)
         for pattern in FILTERS:
             self.check_purges(plain, pattern, below)
+        for until in {below, (plain.first + below) // 2}:
+            for most in (0, 31, 100, 10_000):
+                self.check_bytes(most, until)
         for subject in SUBJECTS:
             if subject != b"\xff":
                 told = self.told("last", subject.decode(), least=below)
@@ -161,10 +169,21 @@ class Owner:
             told = self.told("subjects", pattern)
             assert dict(told.subjects) == dict(plain.subjects(pattern).subjects)
             assert told.messages == sum(count for _, count in told.subjects)
+            assert told.size == sum(self.sizes.values())
             for offset in {plain.first, (plain.first + below) // 2, max(plain.first, below - 1)}:
                 found = plain.next_match(pattern, offset)
                 assert self.told("next", pattern, offset).offset == (NO_OFFSET if found is None else found)
 
+
+    def check_bytes(self, most: int, until: int) -> None:
+        """What a leader asks that limits by bytes."""
+        told = self.ask(NEWEST_BYTES, "", limit=most, until=until)
+        sizes = {offset: size for offset, size in self.sizes.items() if offset < until}
+        assert isinstance(told, SubjectsTold) and told.size == sum(sizes.values())
+        stays = [size for offset, size in sizes.items() if offset >= told.place]
+        assert sum(stays) <= most
+        more = [offset for offset in sizes if offset < told.place]
+        assert not more or sum(stays) + sizes[max(more)] > most
 
     def check_purges(self, plain: PlainIndex, pattern: str, below: int) -> None:
         """What a leader asks that purges by subject."""

@@ -20,7 +20,9 @@ from liftlog.types import PartitionId, StreamConfig
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
-    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "mirror"),
+    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl"),
+    "allow_batches",
+    "mirror",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 
@@ -28,6 +30,8 @@ ABSENT_IF_NOT = (
 SEALED = ("read_only", "deny_delete", "deny_purge")
 """What a sealed stream is."""
 FOR_EVER = ("deny_delete", "deny_purge", "sealed")
+SWITCHES = ("paused", "allow_rollup", "allow_ttl", "allow_batches", *FOR_EVER)
+"""Fields that are on, or absent."""
 
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
@@ -113,7 +117,7 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 def _text(name: str, value: object) -> str:
     if value is UNSET:
-        return "false" if name in ("paused", "allow_rollup", "allow_ttl", *FOR_EVER) else "none"
+        return "false" if name in SWITCHES else "none"
     if name == "notes" and isinstance(value, tuple):
         return f"{len(value)} of {notes_bytes(value):,} bytes"
     if isinstance(value, tuple):

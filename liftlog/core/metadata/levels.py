@@ -66,7 +66,9 @@ ALTERABLE_SINCE: dict[str, int] = {
     "subject": 2,
     "more_subjects": 2,
     "allow_rollup": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2, "mirror": 2},
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2},
+    "allow_batches": 2,
+    "mirror": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
@@ -82,7 +84,9 @@ _LATER: dict[str, int] = {
     "work_queue": 2,
     "more_subjects": 2,
     "allow_ttl": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2, "mirror": 2},
+    "allow_batches": 2,
+    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
+    "mirror": 2,
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

@@ -185,6 +185,11 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
+    if config.allow_batches is True and config.shares_in:
+        return (
+            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
+            "streams; leave one of them out"
+        )
     if config.is_queue and (problem := _queue_problem(config)):
         return problem
     if config.mirrors and (problem := _mirror_problem(config)):

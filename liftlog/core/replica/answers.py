@@ -27,6 +27,8 @@ class WantedAnswers(NamedTuple):
     by_leader: list[bool] | None = None
     cursor: int = NO_OFFSET
     """L10: where the run begins that the one message opens."""
+    batch: bytes = b""
+    """L11: the id of the batch that the one message ends."""
 
     def at(self, places: Sequence[int]) -> WantedAnswers:
         """The same of the messages at these places."""
@@ -36,6 +38,7 @@ class WantedAnswers(NamedTuple):
             None if self.enveloped is None else [self.enveloped[place] for place in places],
             None if self.by_leader is None else [self.by_leader[place] for place in places],
             self.cursor,
+            self.batch,
         )
 
     def of_policy(self, by_leader: bool) -> WantedAnswers:
@@ -79,4 +82,5 @@ def answers_to(
         enveloped if any(enveloped) else None,
         by_leader if any(by_leader) else None,
         wishes[0].granted if len(wishes) == 1 else NO_OFFSET,
+        wishes[0].whole.id if len(wishes) == 1 and wishes[0].whole is not None else b"",
     )

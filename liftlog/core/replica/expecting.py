@@ -34,10 +34,10 @@ class Unfit(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The `number`-th of them waits: the last record of this subject is not known yet."""
+    """The `number`-th of them waits: the last record of one of these subjects is not known yet."""
 
     number: int
-    subject: bytes
+    subjects: tuple[bytes, ...]
 
 
 class _WaitingRefusal(NamedTuple):
@@ -93,16 +93,15 @@ class ExpectedPlaces:
             ("L6.expected-offset", wish.expected == self.place)
         ):
             return Unfit(number, self.place)
-        if wish.expected_last is None:
-            return None
-        subject = wish.compared or self._messages[number].subject
-        last = self._taken.get(subject, self._lasts.last_of(subject))
-        if not self._ctx.decides(("L9.not-known", last is not None)):
-            return Unknown(number, subject)
-        last = NO_OFFSET if last is None else last
-        if self._ctx.decides(("L9.expected-last", wish.expected_last == last)):
-            return None
-        return Unfit(number, self.place, last)
+        expected = wish.lasts(self._messages[number].subject)
+        for subject, wanted in expected:
+            last = self._taken.get(subject, self._lasts.last_of(subject))
+            if not self._ctx.decides(("L9.not-known", last is not None)):
+                return Unknown(number, tuple(dict.fromkeys(one for one, _ in expected)))
+            last = NO_OFFSET if last is None else last
+            if not self._ctx.decides(("L9.expected-last", wanted == last)):
+                return Unfit(number, self.place, last)
+        return None
 
     def take(self, number: int, wish: Wishes) -> None:
         """This one is to be stored here."""

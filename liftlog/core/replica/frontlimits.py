@@ -1,6 +1,7 @@
-"""So many messages of a partition stay, and none that is too old (R25): the leader writes which ones go.
+"""So much of a partition stays, and nothing that is too old (R25): the leader writes which messages go.
 
     count    how many messages are there, without what is gone? The sets of offsets say it; nobody is asked
+    bytes    how much is there? The subject index says it, as `bytelimits` has it
     age      what is at the front is read: what is older than it may be goes, up to the first that is not
     write    what goes is at the front: a run of offsets or a few, in one entry of the journal (R21)
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from liftlog.core.replica.bytelimits import ByteLimits
 from liftlog.core.replica.entries import RUNS_MAX
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.rollups import RollUps
@@ -25,7 +27,7 @@ from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.core.replica.tail import cut_batches
 from liftlog.format import CorruptBatch, decode_records, last_timestamp_ms
-from liftlog.messages import LogRead, ReadLog
+from liftlog.messages import LogRead, ReadLog, SubjectsFolded, SubjectsTold
 from liftlog.types import Batch, LiftlogError
 
 SLICE_BYTES = 128 * 1024
@@ -40,7 +42,7 @@ class FrontLimits:
 
     __slots__ = (
         *("_ctx", "_data", "_front", "_front_of", "_looked", "_moved", "_oldest", "_paused", "_purges"),
-        *("_removed", "limits", "request", "roll_ups"),
+        *("_removed", "limits", "request", "roll_ups", "sizes"),
     )
 
     def __init__(
@@ -62,6 +64,7 @@ class FrontLimits:
         self.limits = limits
         self.roll_ups = roll_ups
         self._moved = moved
+        self.sizes = ByteLimits(limits.log, data, removed, purges)
         self._front = 0
         self._front_of: tuple[int, int, int] | None = None
         """The first message that is there, of what was heeded and where the data lay when it was found."""
@@ -84,7 +87,8 @@ class FrontLimits:
             self._front, self._front_of = self._find_front(), now
             if data.leading is not None:
                 data.leading.front_gone(self._front)
-        if self._may_write() and not self._leave(config.retention_messages):
+        if self._may_write() and not self._leave(until := self._until(), config.retention_messages):
+            self.sizes.ask(min(until, data.hw), config.retention_bytes)
             self._expire(self._front, config.retention_ms)
 
     def _find_front(self) -> int:
@@ -102,14 +106,17 @@ class FrontLimits:
 
     # -- how many --------------------------------------------------------------------------------------
 
-    def _leave(self, most: int) -> bool:
-        """The newest so many, of what others have gone through."""
+    def _until(self) -> int:
+        """What lies below here counts: others have gone through it."""
         data, ctx = self._data, self._ctx
         until = min(self.limits.through, self.roll_ups.through)
         if not ctx.decides(("R25.others-first", until >= data.hw)):
-            until = max(until, data.log_start)
-        else:
-            until = data.leo if ctx.mutants.front_counts_uncommitted else data.hw
+            return max(until, data.log_start)
+        return data.leo if ctx.mutants.front_counts_uncommitted else data.hw
+
+    def _leave(self, until: int, most: int) -> bool:
+        """The newest so many, of what lies below `until`."""
+        data, ctx = self._data, self._ctx
         looked = until, self._removed.folded, data.log_start, most
         if not most or looked == self._looked:
             return False
@@ -121,6 +128,22 @@ class FrontLimits:
             return False
         end = min(gone.after_missing(self._front, until, excess), data.hw)
         return self._write(self._front, end, "R25.too-many")
+
+    # -- how much --------------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> int:
+        """The question that storage has; 0 = none."""
+        return self.sizes.asked
+
+    def told(self, event: SubjectsTold | SubjectsFolded) -> bool:
+        """The answer to the question `asked`: what is too much goes. Whether an entry was written."""
+        data, purges, config = self._data, self._purges, self._data.config
+        place = self.sizes.told(event, config.retention_bytes if config is not None else 0)
+        front = self._find_front()
+        if place <= front or purges.counts or purges.refusal(data) is not None:
+            return False
+        return self._write(front, min(place, data.hw), "R25.too-large")
 
     # -- how old ---------------------------------------------------------------------------------------
 

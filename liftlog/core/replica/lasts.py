@@ -40,10 +40,10 @@ NOT_NOTING = -1
 
 
 class AwaitingLast(NamedTuple):
-    """A message that waits, until a tick. `size`: in bytes."""
+    """A message that waits for the last records of these subjects, until a tick. `size`: in bytes."""
 
     message: Message
-    subject: bytes
+    subjects: tuple[bytes, ...]
     until: int
     size: int
 
@@ -159,20 +159,24 @@ class LastRecords:
         """Whether any message does."""
         return bool(self._waiting)
 
-    def await_last(self, message: Message, subject: bytes, size: int) -> None:
-        """Keep this message until its subject's last record is known."""
+    def awaits(self, message: Message) -> bool:
+        """Whether this very message waits."""
+        return any(one.message is message for one in self._waiting)
+
+    def await_last(self, message: Message, subjects: tuple[bytes, ...], size: int) -> None:
+        """Keep this message until the last records of these subjects are known."""
         if not self.noting:
             self._begin_here()
         self._ctx.mark("L9.waits")
         until = self._ctx.ticks + self._ctx.ticks_of(WAIT_MS)
-        self._waiting.append(AwaitingLast(message, subject, until, size))
+        self._waiting.append(AwaitingLast(message, subjects, until, size))
 
     def ask(self) -> None:
         """Have storage asked, or the index go on, if anybody waits for it."""
         log = self._log
         if not self._waiting or self.request or not self._heeds():
             return
-        subjects = list(dict.fromkeys(one.subject for one in self._waiting))[:ASKED_MAX]
+        subjects = self._asked_for()
         least = self._needed_for(subjects)
         if not index_reaches(log, least) and not self._ctx.mutants.last_of_index_behind:
             return
@@ -185,6 +189,15 @@ class LastRecords:
         removed = self._removed if not self._ctx.mutants.last_may_be_removed else None
         gone = removed.hidden(log.history) if removed is not None else None
         self._ctx.effects.append(AskLasts(log.id, request, least, subjects, gone))
+
+    def _asked_for(self) -> list[bytes]:
+        """What the first ones wait for: about so much as is asked at once, all of a message or nothing."""
+        found: dict[bytes, None] = {}
+        for one in self._waiting:
+            if found and len(found) + len(one.subjects) > ASKED_MAX:
+                break
+            found.update(dict.fromkeys(one.subjects))
+        return list(found)
 
     def _needed_for(self, subjects: Sequence[bytes]) -> int:
         """Below which offset the index is to have everything."""
@@ -207,8 +220,9 @@ class LastRecords:
             return NOBODY
         self._answers = dict(zip(event.subjects, event.offsets, strict=True))
         self._answered_below = event.folded
-        known = [one for one in self._waiting if one.subject in self._answers]
-        self._waiting = [one for one in self._waiting if one.subject not in self._answers]
+        told = self._answers.keys()
+        known = [one for one in self._waiting if told >= set(one.subjects)]
+        self._waiting = [one for one in self._waiting if not told >= set(one.subjects)]
         return JudgeNow([one.message for one in known], sum(one.size for one in known))
 
     def judged(self) -> None:

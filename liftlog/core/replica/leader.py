@@ -17,6 +17,7 @@ from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
 from liftlog.core.replica.forbidding import read_only, takes_nothing
 from liftlog.core.replica.holding import NotNow, is_bounded
+from liftlog.core.replica.inflight import Inflight
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.listening import Listening
 from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
@@ -25,6 +26,7 @@ from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.rolling import wishes_here
 from liftlog.core.replica.sequencer import sequence
+from liftlog.core.replica.staging import Staging
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     ERR_ENVELOPE_DAMAGED,
@@ -49,31 +51,6 @@ REFUSED_TURN_MS = 60_000
 """N5: for so long a leader that NATS refuses goes on trying when all the others were refused as well."""
 RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
-
-
-class Inflight:
-    """Publishes of one batch that wait for their commit, or for the leader's own sync."""
-
-    __slots__ = ("asked", "base", "end", "records", "size")
-
-    def __init__(
-        self, base: int, end: int, asked: WantedAnswers | None, size: int, records: int = 0
-    ) -> None:
-        self.base = base
-        self.end = end
-        self.asked = asked
-        self.size = size
-        self.records = records
-        """Of a parcel: how many its one message has (L8)."""
-
-    @property
-    def awaited(self) -> bool:
-        """Whether anybody waits for an answer."""
-        return self.asked is not None and any(self.asked.replies)
-
-    def silence(self) -> None:
-        """Nobody is to be answered."""
-        self.asked = None
 
 
 def _dropped(one: Unfit | Again | NotNow | NotNext, wish: Wishes) -> str:
@@ -106,6 +83,7 @@ class Leader:
         "refusing",
         "repeats",
         "retry_ticks",
+        "staging",
         "subscribed",
         "syncing",
     )
@@ -125,6 +103,8 @@ class Leader:
         self.ids = RememberedIds(log, leading)
         self.repeats = Repeats(log)
         """L7: who is to be told of the first message with his id, which is not committed yet."""
+        self.staging = Staging(log)
+        """L11: the batches that have not ended."""
         self.listening = Listening(self.ctx, log.id, leading.epoch)
         self.subscribed = False
         """N1: NATS has been asked for all subjects, and has refused none."""
@@ -156,6 +136,7 @@ class Leader:
         self.refusing.silence()
         self.repeats.silence()
         self.lasts.silence()
+        self.staging.forget()
 
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
@@ -186,6 +167,7 @@ class Leader:
         taken and answered, as in an orderly stop. Or it remembers message ids, or no more (L7).
         """
         self.ids.configure()
+        self.staging.configure()
         if not self.paused:
             self._listen_anew()
             self.subscribe()
@@ -248,6 +230,7 @@ class Leader:
         """N2: contact to the controller is too old: take nothing more and answer nothing."""
         self.ctx.mark("N2.fenced")
         self.unsubscribe()
+        self.staging.forget()
         for inflight in (*self.inflight, *self.syncing):
             if inflight.awaited:
                 self.ctx.mark("N2.fenced-ack")
@@ -351,7 +334,8 @@ class Leader:
             wishes = [NO_WISHES] * len(messages)
         if wishes is not None:
             wishes = opened(ctx, config, log.id.index, messages, wishes)
-            messages, wishes = self._heed(received_ms, messages, about_us(log, wishes))
+            messages, wishes = self.staging.take(messages, about_us(log, wishes))
+            messages, wishes = self._heed(received_ms, messages, wishes)
             messages, wishes = self._compare(received_ms, messages, wishes)
         if not messages:
             return False
@@ -453,7 +437,7 @@ class Leader:
         partition full; returns the rest.
         """
         known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
-        expecting = any(wish.expected is not None or wish.expected_last is not None for wish in wishes)
+        expecting = any(wish.compares for wish in wishes)
         if not known and not expecting and not is_bounded(self.log):
             return messages, wishes
         gone = set()
@@ -463,8 +447,9 @@ class Leader:
             message, wish = messages[one.number], wishes[one.number]
             size = len(message.value) + len(message.headers) + len(message.reply)
             if isinstance(one, Unknown):
+                size += self.staging.wait(message, wish)
                 self.inflight_bytes += size
-                self.lasts.await_last(message, one.subject, size)
+                self.lasts.await_last(message, one.subjects, size)
                 continue
             wanted = self._answers(received_ms, [message], [wish])
             if any(wanted.replies):
@@ -509,8 +494,10 @@ class Leader:
             wishes = wishes_here(self.log, known.messages, self._name(), self.ids.on)
             text = f"the last message of its subject is not known yet: {known.late}; send it again"
             self._refuse(self.ctx.wall_ms, known.messages, wishes, ERR_NOT_READY, text)
+            self.staging.settle(self.lasts)
             return False
         stored = bool(known.messages) and self._take(known.messages, self.ctx.wall_ms)
+        self.staging.settle(self.lasts)
         self.lasts.judged()
         return stored
 
@@ -576,6 +563,7 @@ class Leader:
             duplicate=duplicate,
             records=records,
             cursor=wanted.cursor,
+            batch=wanted.batch,
         )
 
     def synced(self) -> None:
@@ -604,6 +592,7 @@ class Leader:
         self.retry_ticks = max(0, self.retry_ticks - 1)
         self.subscribe()
         self.ids.tick()
+        self.staging.tick()
         self.wait_no_more(self.lasts.tick())
         self._tell_ready()
 

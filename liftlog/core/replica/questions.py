@@ -184,6 +184,7 @@ class Questions:
             place=event.place if question.request.what == MATCHING_SUBJECTS else NO_OFFSET,
             index=event.index,
             journal=question.heeds,
+            size=event.size,
         )
         self._reply(question.client, reply)
 

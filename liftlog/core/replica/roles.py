@@ -80,7 +80,7 @@ class LeaderRoles(NamedTuple):
             if isinstance(event, SubjectsTold):
                 self.consumers.work()
             return True
-        for asker in (self.subject_purges, self.limits, self.roll_ups, self.consumers):
+        for asker in (self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers):
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
@@ -148,6 +148,8 @@ def hear_folded(
         journal.limits.folded(event)
     if journal is not None and journal.roll_ups is not None:
         journal.roll_ups.folded(event)
+    if journal is not None and journal.front is not None:
+        journal.front.sizes.folded(event)
     if journal is not None and journal.consumers is not None:
         journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)

@@ -23,7 +23,7 @@ def wishes_here(
     """
     config, terms = log.config, Terms(remembers)
     if config is not None:
-        terms = Terms(remembers, config.rolls_up, taken_by(config))
+        terms = Terms(remembers, config.rolls_up, taken_by(config), config.allow_batches is True)
     return of_one_subject(messages, read(messages, stream, log.id.index, terms))
 
 

@@ -174,8 +174,8 @@ class Upkeep:
             self.ctx.mark("L7.kept")
         policy, front = config.retention, 0
         if config.has_journal:
-            # R25: by number and age messages are gone before their bytes are.
-            policy, front = RetentionPolicy(0, policy.retention_bytes, 0), self.log.leading.front
+            # R25: messages are gone before their bytes are.
+            policy, front = RetentionPolicy(), self.log.leading.front
         return RetainLog(self.log.id, policy, settled, self.ctx.wall_ms, needed_from, front)
 
     def _compact(self) -> StorageJob | None:

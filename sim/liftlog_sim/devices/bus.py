@@ -29,6 +29,7 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellStaged,
 )
 from liftlog.options.reading import are_plain
 from liftlog.subjects.trie import Trie
@@ -394,6 +395,9 @@ class BusConnection:
     def acknowledge(self, acks: AckPublishes) -> None:
         if self._answers(acks):
             self._carry_back(ACKS, self._acks_arrive, acks)
+
+    def staged(self, told: TellStaged) -> None:
+        """Simulated publishers send on and do not wait for that."""
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if self._answers(refusal):

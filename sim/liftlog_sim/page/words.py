@@ -151,6 +151,8 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
             count = f"a parcel of {many(records, 'record')}" if records else many(len(replies), "message")
             alone = " by its own word alone" if fields.get("by_leader") else ""
             return f"acknowledges {count} of {log} from offset {fields['offsets_from']}{alone}"
+        case "TellStaged":
+            return f"keeps {many(len(fields['replies']), 'message')} of {log} for their batches"
         case "RefusePublishes":
             return clipped(f"refuses {many(len(fields['replies']), 'message')} of {log}: {fields['code']}")
         case "ReplyClient":

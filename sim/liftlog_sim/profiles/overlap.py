@@ -33,6 +33,8 @@ def with_mate(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[StreamCo
     """
     if draws.random() >= SHARED or not streams or streams[0].remembers_ms or streams[0].has_journal:
         return streams
+    if streams[0].allow_batches is True:
+        return streams
     first = msgspec.structs.replace(streams[0], queue_group=SHARED_NAME)
     factor = draws.randrange(1, first.replication_factor + 1)
     mate = StreamConfig("mate", first.subject, 1, factor, ack_reply=first.ack_reply, queue_group=SHARED_NAME)

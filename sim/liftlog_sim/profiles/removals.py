@@ -23,6 +23,7 @@ def removals(draws: Draws) -> Knobs:
     """
     keeps = draws.part("limit").choice((0, 0, 1, 2, 5))
     most = draws.part("front").choice((0, 0, 0, 3, 15))
+    size = draws.part("bytes").choice((0, 0, 0, 300, 2000))
     age_ms = draws.part("age").choice((0, 0, 0, 1500, 5000))
     plain = (
         small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2)
@@ -33,6 +34,7 @@ def removals(draws: Draws) -> Knobs:
             stream,
             removal=True,
             retention_messages=most or stream.retention_messages,
+            retention_bytes=size or stream.retention_bytes,
             retention_ms=age_ms or stream.retention_ms,
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,

@@ -107,6 +107,7 @@ class DeletionTruth:
         keeps = limits.subject_limits.get(stream, 0)
         least = limits.front_limits.get(stream, FrontLeast())
         any_limit = keeps or any(least)
+        ours = {named[0] for named in entry.named() if any_limit and named not in self._named}
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
         if self.is_queue:
             # R26: who counts does not wait for acks that are on their way.
@@ -122,7 +123,7 @@ class DeletionTruth:
                 was_rolled_up(self.data, named[0]) or over_at(self.data, named[0]) <= written_ms
             ):
                 problem = ""
-            if problem and least.takes(named[0], written_ms, self.data, gone):
+            if problem and least.takes(named[0], written_ms, self.data, gone, ours):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)

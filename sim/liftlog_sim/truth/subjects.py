@@ -16,6 +16,7 @@ from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, SubjectReply, SubjectR
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
 from liftlog.types import NO_OFFSET
 from liftlog_sim.truth.contents import Contents
+from liftlog_sim.truth.fronts import size_of
 
 NOTHING_NAMED: Mapping[tuple[int, int], int] = {}
 
@@ -78,7 +79,16 @@ class SubjectJudge:
             return self._one(reply.offset, list(reversed(matching)))
         if request.what == NEXT_MATCH:
             return self._one(reply.offset, [offset for offset in matching if offset >= request.offset])
-        return self._counts(reply, matching)
+        return self._counts(reply, matching) or self._size(reply, deleted)
+
+    def _size(self, reply: SubjectReply, deleted: Set[int]) -> str:
+        """What all messages count for, where none may be missing."""
+        if self._compact:
+            return ""
+        there = self._contents.committed[reply.log_start : reply.hw]
+        records = (one for offset, one in enumerate(there, reply.log_start) if offset not in deleted)
+        size = sum(size_of(record) for record in records if record is not None)
+        return "" if reply.size == size else f"says that all are {reply.size} bytes, and they are {size}"
 
     def _one(self, told: int, candidates: list[int]) -> str:
         """The first one of these that there is was asked for."""

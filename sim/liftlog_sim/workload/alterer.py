@@ -57,6 +57,7 @@ ROLL_UP_SHARE = 0.2
 TTL_SHARE = 0.1
 """And whether they may say for how long they stay (R24)."""
 LOCKED_MAX_US = 2 * SECOND
+BATCHES_SHARE = 0.1
 AGAIN_US = 300 * MILLISECOND
 
 
@@ -104,6 +105,9 @@ class Alterer:
             self._ask(turn.name, stream, draws, allows)
         elif target.config.has_ttl and draws.part("times").random() < TTL_SHARE:
             self._ask(turn.name, stream, draws, StreamChanges(allow_ttl=draws.part("lets").random() < 0.8))
+        elif target.config.allow_batches is True and draws.part("batches").random() < BATCHES_SHARE:
+            changes = StreamChanges(allow_batches=draws.part("takes").random() < 0.8)
+            self._ask(turn.name, stream, draws, changes)
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:
@@ -214,10 +218,13 @@ def _subjects(target: Target, draws: Draws) -> StreamChanges:
 
 
 def _front_changes(target: Target, draws: Draws) -> StreamChanges:
-    """Other limits by number and age (R25), of a stream that does not refuse messages while it is full."""
+    """Other limits by number, bytes and age (R25), of a stream that refuses no messages while it is full."""
     most = 0 if target.config.holds_most else draws.choice((0, 2, 6, 30))
     age_ms = draws.choice((1000, 4000, 10_000))
-    return StreamChanges(retention_messages=most, retention_ms=age_ms if most % 4 == 0 else 0)
+    size = draws.part("bytes").choice((0, 0, 200, 1000, 5000))
+    return StreamChanges(
+        retention_messages=most, retention_bytes=size, retention_ms=age_ms if most % 4 == 0 else 0
+    )
 
 
 def _changes(draws: Draws) -> StreamChanges:

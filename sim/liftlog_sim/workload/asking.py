@@ -57,6 +57,22 @@ def header_lines(asking: Asking) -> list[bytes]:
     return lines
 
 
+def key(knobs: Knobs, draw: Draws) -> bytes | None:
+    """A key; a few messages have none."""
+    return None if draw.random() < 0.1 else b"k%d" % draw.randrange(knobs.keys)
+
+
+def key_lines(knobs: Knobs, draw: Draws) -> list[bytes]:
+    """The same as headers, and now and then the word that deletes it."""
+    found = key(knobs, draw)
+    if found is None:
+        return []
+    lines = [b"Liftlog-Key: " + found]
+    if draw.random() < knobs.tombstones:
+        lines.append(b"Liftlog-Tombstone: 1")
+    return lines
+
+
 def enveloped(
     asking: Asking, subject: bytes, inbox: bytes, name: bytes, value: bytes, key: bytes, stream: str
 ) -> Message:

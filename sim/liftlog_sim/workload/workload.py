@@ -29,7 +29,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
-from liftlog_sim.workload import asking, parcelling, rolling
+from liftlog_sim.workload import asking, batching, parcelling, rolling
 from liftlog_sim.workload.admin import EXTRA_STREAMS, Admin
 from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.asking import PLAIN, Asking
@@ -320,7 +320,11 @@ class Publisher:
         if share and draws.part("parcels").random() < share:
             self._publish_parcels(target, count, with_reply, burst, draws.part("parcels", "sent"))
             return
-        now_us = self._cluster.kernel.now_us
+        takes = strange > 0 and target.config.allow_batches is True
+        if takes and draws.part("batches").random() < batching.SHARE:
+            self._publish_batches(target, count, with_reply, burst, draws.part("batches", "sent"))
+            return
+        knobs, now_us = self._cluster.knobs, self._cluster.kernel.now_us
         messages: list[Message] = []
         operations: list[ClientOperation] = []
         expected = self._expected(target, draws.part("expecting")) if strange else -1
@@ -338,7 +342,7 @@ class Publisher:
                 wish = asking.drawn(own.part("answer"), self._cluster.knobs, with_reply, strange)
             value = f"{self.number}-{burst}-{place}".encode()
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
-            lines = self._key_lines(own) if target.config.compact else []
+            lines = asking.key_lines(knobs, own) if target.config.compact else []
             lines += self._wish_lines(target, value, strange, own)
             if run is not None and not wish.enveloped:
                 lines.append(self._shared.numbers.number(run, value, 0, own.part("number"))[0])
@@ -392,7 +396,7 @@ class Publisher:
             payload = values[0] + filler
             if size:
                 shared.account.parcels.sent(values)
-                keys = [self._key(own.part("key", nth)) for nth in range(size)]
+                keys = [asking.key(knobs, own.part("key", nth)) for nth in range(size)]
                 keys = keys if target.config.compact else [None] * size
                 sent = [value + filler for value in values]
                 others = self._rivalry.others(target)
@@ -410,6 +414,43 @@ class Publisher:
             reply = INBOX + b"%d." % self.number + values[0] if with_reply else b""
             messages.append(Message(target.subject, reply, headers, payload))
         self._send(target, target.subject, messages, operations, with_reply)
+
+    def _publish_batches(
+        self, target: Target, count: int, with_reply: bool, burst: str, draws: Draws
+    ) -> None:
+        """The same, but that values are sent one by one, to be stored together (L11)."""
+        knobs, shared, now_us, place = self._cluster.knobs, self._shared, self._cluster.kernel.now_us, 0
+        filler = b"." * draws.part("filler").randrange(knobs.value_filler + 1)
+        operations: list[ClientOperation] = []
+        now: list[Message] = []
+        for size in batching.sizes(count, draws.part("sizes")):
+            own = draws.part(place)
+            values = tuple(f"{self.number}-{burst}-{place + nth}".encode() for nth in range(size))
+            keys = [asking.key(knobs, own.part("key", nth)) for nth in range(size)]
+            keyed = target.config.compact
+            lines = [[b"Liftlog-Key: " + key] if key is not None and keyed else [] for key in keys]
+            expected = self._expected(target, own.part("expecting"))
+            if expected >= 0:
+                lines[0].append(b"Liftlog-Expected-Offset: %d" % expected)
+                shared.expectations.update({value: expected + nth for nth, value in enumerate(values)})
+                self._since.update(dict.fromkeys(values, self._account.truth(target.partition).hw))
+            lines[0] += self._rivalry.lines(target, target.subject, values[0], place, draws.part("rivalry"))
+            shared.account.parcels.sent(values)
+            operations += [ClientOperation("send", self.number, target, now_us, value) for value in values]
+            ends = [b"Liftlog-Ack: full"] if self._asks_full else []
+            reply = INBOX + b"%d." % self.number + values[0] if with_reply else b""
+            sent = batching.messages(
+                list(zip(values, lines, strict=True)), reply, target.subject, filler, ends, own.part("batch")
+            )
+            now += [message for after_us, message in sent if not after_us]
+            for after_us, message in sent:
+                if after_us:
+                    self._cluster.kernel.after(after_us, self._publish_later, target.subject, message)
+            place += size
+        self._send(target, target.subject, now, operations, with_reply)
+
+    def _publish_later(self, subject: bytes, message: Message) -> None:
+        self._cluster.bus.publish(subject, [message])
 
     def _send(
         self,
@@ -472,20 +513,6 @@ class Publisher:
         if not share or draws.random() >= share:
             return -1
         return max(0, self._next.get(target.partition, 0) + draws.choice((0, 0, 0, 0, 0, 0, 1, -1)))
-
-    def _key(self, draw: Draws) -> bytes | None:
-        """A key; a few messages have none."""
-        return None if draw.random() < 0.1 else b"k%d" % draw.randrange(self._cluster.knobs.keys)
-
-    def _key_lines(self, draw: Draws) -> list[bytes]:
-        """The same as headers, and now and then the word that deletes it."""
-        key = self._key(draw)
-        if key is None:
-            return []
-        lines = [b"Liftlog-Key: " + key]
-        if draw.random() < self._cluster.knobs.tombstones:
-            lines.append(b"Liftlog-Tombstone: 1")
-        return lines
 
     def _wish_lines(self, target: Target, value: bytes, strange: float, draws: Draws) -> list[bytes]:
         """What else a message asks for: half of the publishers want the full ack, some name the stream."""

@@ -1,7 +1,10 @@
-"""A limit on how many messages there are: the oldest go; the leader of both logs writes which ones.
+"""A limit on how much there is, in messages or bytes: the oldest go; the leader of both logs says which.
 
 What is visible is the committed data without what committed entries of a second log name. Others name some as
-well: what a subject has too many of, and what somebody wants deleted. The limit is a count of what is left:
+well: what a subject has too many of, and what somebody wants deleted. The limit is a sum of what is left,
+in which each message has its size: of messages all have one. An index answers later than it was asked: about
+less than what is committed by then, which is as right, and without what was written meanwhile, which is not.
+
 
 - It is about what is *committed* of the data: what is not may be cut, and what it pushed out was the last.
 - What is *gone* counts for nothing, and neither does what is on its way: what is written is committed and
@@ -9,6 +12,7 @@ well: what a subject has too many of, and what somebody wants deleted. The limit
 - It counts only what the *limit by subject has gone through*. What that will take would else be counted, and
   an older message would go in its place, the only one of its subject perhaps.
 - A new leader counts all: nothing is to be known of what the one before found and did not write.
+- What is larger than its room counts as it is: as many older ones go as it takes, and it may go too.
 
 What is modelled: entries of one record, deletions, the limit by subject without its parts (`subject_limits`
 has these), leaders that come and go with what is uncommitted. A limit by age is no count: what is too old
@@ -21,6 +25,7 @@ rest.
     counts-deleted      what is gone counts
     counts-uncommitted  messages count that are not committed
     before-others       messages count that the limit by subject has not gone through
+    counts-each-as-one  a large message counts as a small one
     begins-at-end       a new leader takes it that the one before has written what there was to write
 """
 
@@ -34,7 +39,13 @@ class LimitsAtFront(Model):
     """One partition with its two logs, and who leads it."""
 
     variant = Setting(
-        "right", "counts-what-goes", "counts-deleted", "counts-uncommitted", "before-others", "begins-at-end"
+        "right",
+        "counts-what-goes",
+        "counts-deleted",
+        "counts-uncommitted",
+        "before-others",
+        "counts-each-as-one",
+        "begins-at-end",
     )
     Records = Constant(4)
     Entries = Constant(3)
@@ -43,17 +54,20 @@ class LimitsAtFront(Model):
     Limit = Constant(1)
     Epochs = Constant(2)
     Deletes = Constant(1)
+    Larges = Constant(0)
+    """So many messages may count for two."""
 
     Subject = Sort(Subjects)
     Place = Range(0, Records - 1)
     Offset = Range(0, Records)
     Count = Range(0, Entries)
     Epoch = Range(1, Epochs)
+    Message = Record(subject=Subject, large=Bool)
     Entry = Record(place=Place, front=Bool, until=Offset)
     """This record is gone. `front`: since there were too many below `until`."""
 
     epoch = Var(Epoch, init=1)
-    data = Var(Seq(Subject, Records))
+    data = Var(Seq(Message, Records))
     hw = Var(Offset)
     journal = Var(Seq(Entry, Entries))
     journal_hw = Var(Count)
@@ -74,13 +88,21 @@ class LimitsAtFront(Model):
         """How many records of its subject lie behind one, below `end`, and are not gone."""
 
         def counts(i):
-            return And(i > place, And(i < end, And(s.data[i] == s.data[place], ~s.is_gone(i, entries))))
+            same = s.data[i].subject == s.data[place].subject
+            return And(i > place, And(i < end, And(same, ~s.is_gone(i, entries))))
 
         return count(indexes(s.data), counts)
 
+    def sum_of(s, counts):
+        """How much these are together."""
+        large = count(indexes(s.data), lambda i: And(counts(i), s.data[i].large))
+        return count(indexes(s.data), counts) + large
+
     def there(s, end, entries):
-        """How many there are below here."""
-        return count(indexes(s.data), lambda i: And(i < end, ~s.is_gone(i, entries)))
+        """How much there is below here."""
+        if s.variant == "counts-each-as-one":
+            return count(indexes(s.data), lambda i: And(i < end, ~s.is_gone(i, entries)))
+        return s.sum_of(lambda i: And(i < end, ~s.is_gone(i, entries)))
 
     def to_push_out(s, entries):
         """Whether some subject has too many."""
@@ -93,9 +115,10 @@ class LimitsAtFront(Model):
     # -- both logs -----------------------------------------------------------------------------------------
 
     @action
-    def Publish(s, subject: Subject):
+    def Publish(s, subject: Subject, large: Bool):
         when(size(s.data) < s.Records)
-        s.data = append(s.data, subject)
+        when(Or(~large, count(indexes(s.data), lambda i: s.data[i].large) < s.Larges))
+        s.data = append(s.data, record(s.Message, subject=subject, large=large))
 
     @action
     def Commit(s):
@@ -148,14 +171,16 @@ class LimitsAtFront(Model):
         s.looked = s.hw
 
     @action
-    def Leave(s, place: Place):
-        """There are too many: the oldest goes."""
+    def Leave(s, place: Place, asked: Offset):
+        """There is too much: the oldest goes. It was counted what lies below `asked`, maybe some time ago."""
         when(size(s.journal) < s.Entries)
         if s.variant != "counts-what-goes":
             when(s.heeded == size(s.journal))
         until = s.hw if s.variant == "before-others" else s.looked
         if s.variant == "counts-uncommitted":
             until = size(s.data)
+        when(asked <= until)
+        until = asked
         when(place < until, place < s.hw, ~s.is_gone(place, s.heeded))
         when(~Exists(indexes(s.data), lambda i: And(i < place, ~s.is_gone(i, s.heeded))))
         counted = until if s.variant == "counts-deleted" else s.there(until, s.heeded)
@@ -164,7 +189,7 @@ class LimitsAtFront(Model):
 
     @action
     def Counted(s):
-        """There are not too many."""
+        """There is not too much."""
         when(s.counted < s.looked, s.heeded == size(s.journal), s.there(s.looked, s.heeded) <= s.Limit)
         s.counted = s.looked
 
@@ -172,8 +197,8 @@ class LimitsAtFront(Model):
 
     @invariant
     def OldestGo(s):
-        """What a committed entry takes from the front has as many newer ones as are to stay, which are
-        committed, and which nothing else takes.
+        """What a committed entry takes from the front is too much together with the newer ones that are
+        committed, and that nothing else takes.
         """
 
         def right(i):
@@ -183,15 +208,16 @@ class LimitsAtFront(Model):
                 behind = And(j > entry.place, And(j < entry.until, And(j < s.hw, ~s.is_gone(j, i + 1))))
                 return And(behind, s.newer(j, i + 1, entry.until) < s.OfSubject)
 
-            return Or(~And(i < s.journal_hw, entry.front), count(indexes(s.data), stays) >= s.Limit)
+            its = If(s.data[entry.place].large, 2, 1)
+            return Or(~And(i < s.journal_hw, entry.front), s.sum_of(stays) + its > s.Limit)
 
         return Forall(indexes(s.journal), right)
 
     @invariant
     def LimitHolds(s):
-        """When all is counted, and what was written is committed, there are not too many."""
+        """When all is counted, and what was written is committed, there is not too much."""
         quiet = And(s.counted >= s.hw, s.journal_hw == size(s.journal))
-        return Or(~quiet, s.there(s.hw, s.journal_hw) <= s.Limit)
+        return Or(~quiet, s.sum_of(lambda i: And(i < s.hw, ~s.is_gone(i, s.journal_hw))) <= s.Limit)
 
     @sometimes
     def ANewLeaderLimits(s):

@@ -1,0 +1,34 @@
+"""What the batches take up that leaders of one node keep in memory until they end (L11, L3)."""
+
+from __future__ import annotations
+
+BATCHES_MAX = 1000
+"""So many batches at most, as in nats-server."""
+
+
+class BatchRoom:
+    """Of one node. `size`: in bytes."""
+
+    __slots__ = ("batches", "size")
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many as may be."""
+        return self.batches >= BATCHES_MAX
+
+    def begin(self) -> None:
+        """One more."""
+        self.batches += 1
+
+    def add(self, size: int) -> None:
+        """A message of one is kept."""
+        self.size += size
+
+    def end(self, size: int) -> None:
+        """One less, which took up so much."""
+        self.batches -= 1
+        self.size -= size
