@@ -112,6 +112,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         "allow_ttl": config.has_ttl,
         "work_queue": config.is_queue,
         "queue_group": config.shares_in,
+        "allow_batches": config.allow_batches is True,
     }
     named = next((name for name, value in unfit.items() if value), "")
     if not named:

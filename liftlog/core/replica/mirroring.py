@@ -130,15 +130,18 @@ class Mirroring:
 
     def _copies(self, origin: PartitionId, reply: MirrorReply) -> list[Batch]:
         """Batches of ours, from the end of our log on, with what is left of the origin's up to where the
-        answer reaches. Raises LiftlogError, ValueError.
+        answer reaches: its batches span all of that, so an offset is empty that one of them says to be empty.
+        Raises LiftlogError, ValueError.
         """
         frames = [parse_batch(origin, frame) for frame in reply.batches]
-        if any(one.end_offset > other.base_offset for one, other in pairwise(frames)):
-            raise ValueError("batches that are not in order")
+        joined = all(one.end_offset == other.base_offset for one, other in pairwise(frames))
+        spans = joined and frames[0].base_offset <= reply.offset if frames else False
+        if not spans or frames[-1].end_offset != reply.next_offset:
+            raise ValueError(f"batches that leave out some of {reply.offset} to {reply.next_offset}")
         copies: list[Batch] = []
         place = self._log.leo
         for frame in frames:
-            end = min(frame.end_offset, reply.next_offset, place + GAP_MAX)
+            end = frame.end_offset
             if end <= place:
                 continue
             left = [record for record in decode_records(frame) if place <= record.offset < end]
@@ -149,9 +152,6 @@ class Mirroring:
                 self._ctx.mark("R28.gap")
             copies.append(self._batch(place, end, left))
             place = end
-        if place < reply.next_offset and not copies:
-            copies.append(self._batch(place, min(reply.next_offset, place + GAP_MAX), []))
-            self._ctx.mark("R28.gap")
         return copies
 
     def _batch(self, start: int, end: int, left: list[Record]) -> Batch:
