@@ -407,14 +407,7 @@ class Recovered(msgspec.Struct):
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
-TTL_LEAST_MS, TTL_MOST_MS = 1000, (2**63 - 1) // 1_000_000
-"""R24: for how long a message may say that it is to stay: no more than a duration of Go's can say."""
-ID_BYTES_MAX = 256
-"""L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
-PRODUCER_BYTES_MAX = 256
-"""L2: the name of a producer may have so many."""
-PRODUCERS_MAX = 10_000
-"""L2: so many producers a partition remembers, or as many as ids, if that is less."""
+
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -460,8 +453,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
 
     removal: bool | UnsetType = UNSET
-    """Single messages can be deleted: each partition has a journal, which says which are (ADR 0062). Unset,
-    and never False, if they cannot."""
+    """Messages can be deleted: partitions have a journal (ADR 0062). Unset, and never False: they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
     """R22: of a subject, so many messages stay in a partition, the newest. Unset, and never 0: all do."""
     more_subjects: tuple[Line, ...] | UnsetType = UNSET
@@ -470,6 +462,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R23: a message may say that those before it go. Unset, and never False, if it may not."""
     work_queue: bool | UnsetType = UNSET
     """R26: what its consumers are done with goes. Unset, and never False, if it stays."""
+    interest: bool | UnsetType = UNSET
+    """R27: what no consumer is to be given any more goes. Unset, and never False, if it stays."""
     notes: tuple[tuple[Word, str], ...] | UnsetType = UNSET
     """What its owner keeps here, as (name, value): liftlog makes nothing of it. Unset, and never empty."""
     deny_delete: bool | UnsetType = UNSET
@@ -483,9 +477,10 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_batches: bool | UnsetType = UNSET
     """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
-    """N11: of streams that listen on a subject with one such name each message goes to one. Unset, and never
-    empty: this one gets all."""
+    """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
 
+    marker_ttl_ms: Number | UnsetType = UNSET
+    """R24: so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
     it is no mirror."""
@@ -549,6 +544,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_queue(self) -> bool:
         """R26: whether what its consumers are done with goes."""
         return self.work_queue is True
+
+    @property
+    def goes_when_done(self) -> bool:
+        """R26, R27: whether its consumers take messages out."""
+        return self.is_queue or self.interest is True
 
     @property
     def log_options(self) -> LogOptions:

@@ -36,6 +36,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog": ("liftlog.version",),
     "liftlog.types": (),
+    "liftlog.bounds": (),
     "liftlog.mutants": (),
     "liftlog.version": (),
     "liftlog.messages": ("liftlog.types", "liftlog.offsets"),
@@ -53,11 +54,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.nats_login": ("liftlog.types",),
     "liftlog.diskkey": ("liftlog.types",),
     "liftlog.parcel": ("liftlog.codec", "liftlog.format"),
-    "liftlog.options": ("liftlog.types", "liftlog.messages", "liftlog.parcel"),
+    "liftlog.options": ("liftlog.types", "liftlog.bounds", "liftlog.messages", "liftlog.parcel"),
     "liftlog.subjects": ("liftlog.types",),
     "liftlog.groups": ("liftlog.types",),
     "liftlog.core": (
         "liftlog.types",
+        "liftlog.bounds",
         "liftlog.mutants",
         "liftlog.messages",
         "liftlog.codec",
@@ -105,6 +107,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.client": (
         "liftlog.types",
+        "liftlog.bounds",
         "liftlog.messages",
         "liftlog.format",
         "liftlog.parcel",

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
+from liftlog.bounds import PRODUCER_BYTES_MAX
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.producing import begin_run
@@ -32,7 +33,7 @@ from liftlog.client.reader import Reader
 from liftlog.client.reading import ReadingOwner
 from liftlog.messages import ERR_CURSOR, ERR_FENCED, ERR_NO_CURSOR, ERR_NOT_DUE
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import PRODUCER_BYTES_MAX, LiftlogError, Record
+from liftlog.types import LiftlogError, Record
 
 T = TypeVar("T")
 

@@ -25,6 +25,7 @@ import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
+from liftlog.bounds import PRODUCER_BYTES_MAX
 from liftlog.client.errors import forbids
 from liftlog.client.publisher import (
     FAIL,
@@ -39,7 +40,7 @@ from liftlog.client.publisher import (
     Unanswered,
     result_of,
 )
-from liftlog.types import PRODUCER_BYTES_MAX, LiftlogError
+from liftlog.types import LiftlogError
 
 IN_FLIGHT_MAX = 1000
 """A leader remembers the places of a few more messages of a producer (`producer_table.PLACES`)."""

@@ -25,10 +25,11 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from liftlog.bounds import ID_BYTES_MAX, TTL_LEAST_MS, TTL_MOST_MS
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import Unreachable, forbids
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import ID_BYTES_MAX, NO_OFFSET, NUMBER_MAX, TTL_LEAST_MS, TTL_MOST_MS, LiftlogError
+from liftlog.types import NO_OFFSET, NUMBER_MAX, LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
 LEADER, SENT = "leader", "sent"

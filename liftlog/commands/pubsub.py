@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal
 
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
 from liftlog.client import (
     EARLIEST,
     END,
@@ -62,7 +63,7 @@ from liftlog.messages import ERR_FAILED, ERR_FULL, ERR_OVERLOAD
 from liftlog.parcel import RECORDS_MAX
 from liftlog.subjects.grammar import matches
 from liftlog.terminal import printable
-from liftlog.types import NO_OFFSET, TTL_LEAST_MS, TTL_MOST_MS, LiftlogError, Record
+from liftlog.types import NO_OFFSET, LiftlogError, Record
 
 WINDOW = 5000
 TOLD_IN_FULL = (ERR_FULL, ERR_OVERLOAD, ERR_FAILED)

@@ -34,6 +34,7 @@ from liftlog.commands.streamoptions import (
     add_batches,
     add_denials,
     add_end_of_mirror,
+    add_marker_ttl,
     add_notes,
     add_other_notes,
     add_sealing,
@@ -177,8 +178,10 @@ LOG_OPTIONS = (
     "max_messages_per_subject",
     "allow_rollup",
     "allow_ttl",
+    "marker_ttl_ms",
     "allow_batches",
     "work_queue",
+    "interest",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -222,6 +225,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "--allow-ttl",
         "let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    add_marker_ttl(create)
     add_batches(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
@@ -238,6 +242,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         "delete each message when its consumer is done with it, of a stream with --removal; cannot be "
         "altered later",
     )
+    add_switch(create, "--interest", INTEREST)
     add_denials(create)
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
@@ -248,6 +253,9 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
     )
+
+
+INTEREST = "delete each message when every consumer that is to be given it is done, and at once when none is"
 
 
 def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
@@ -324,6 +332,10 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="let messages say with the header Nats-TTL when they are to go, of a stream with --removal",
     )
+    alter.add_argument(
+        "--interest", action=argparse.BooleanOptionalAction, default=UNSET, help=f"{INTEREST}, or no longer"
+    )
+    add_marker_ttl(alter, "; 0 = none")
     add_batches(alter)
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")

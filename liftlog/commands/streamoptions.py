@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from liftlog.commands.common import name_and_value
+from liftlog.commands.common import duration_ms, name_and_value
 
 
 class _Notes(argparse.Action):
@@ -68,6 +68,19 @@ def add_batches(parser: argparse._ActionsContainer) -> None:
         action=argparse.BooleanOptionalAction,
         default=UNSET,
         help="store messages with the header Nats-Batch-Id together or not at all, or refuse them",
+    )
+
+
+def add_marker_ttl(parser: argparse._ActionsContainer, none: str = "") -> None:
+    """What stays where the last message of a subject goes (R24)."""
+    parser.add_argument(
+        "--marker-ttl",
+        dest="marker_ttl_ms",
+        type=duration_ms,
+        default=UNSET,
+        metavar="TIME",
+        help="leave a marker for so long, as 1h, where the last message of a subject goes for its time or "
+        f"age, of a stream with --allow-ttl and --allow-rollup{none}",
     )
 
 

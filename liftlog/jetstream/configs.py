@@ -17,8 +17,10 @@ from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 from liftlog.version import VERSION
 
-API_LEVEL = 0
-"""Reported, a promise: clients use what a level brings. 1 is message TTL, pauses and priority groups."""
+API_LEVEL = 1
+"""Reported: clients use what a level brings. 1 is message TTL with delete markers, pauses of consumers, and
+priority groups, which are refused here; without it no client asks for markers.
+"""
 DUPLICATE_WINDOW_NS = 120 * NS_PER_S
 """JetStream's, where none is named."""
 SHORTEST_NS = 100 * NS_PER_MS
@@ -86,9 +88,9 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     metadata: dict[str, str] | None = None
 
 
-def told_metadata() -> dict[str, str]:
+def told_metadata(needed: int = 0) -> dict[str, str]:
     """What servers say of themselves: the API level that a stream needs, and the one they have."""
-    return {"_nats.level": str(API_LEVEL), "_nats.req.level": "0", "_nats.ver": VERSION}
+    return {"_nats.level": str(API_LEVEL), "_nats.req.level": str(needed), "_nats.ver": VERSION}
 
 
 class StreamConfigAnswer(msgspec.Struct):
@@ -118,6 +120,7 @@ class StreamConfigAnswer(msgspec.Struct):
     allow_msg_ttl: bool = False
     allow_atomic: bool | UnsetType = UNSET
     no_ack: bool = False
+    subject_delete_marker_ttl: int | UnsetType = UNSET
     description: str | UnsetType = UNSET
     metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
 
@@ -144,7 +147,6 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
-    "subject_delete_marker_ttl": "subject_delete_marker_ttl is not supported yet",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
@@ -166,12 +168,12 @@ def config_problem(config: JsStreamConfig) -> str:
     for field, sentence in NOT_THERE.items():
         if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
-    if config.retention == "interest":
-        return "retention 'interest' is not supported yet: use 'limits', or 'workqueue' with one consumer"
-    if config.retention == "workqueue" and config.max_msgs_per_subject > 0:
-        return "max_msgs_per_subject with retention 'workqueue' is not supported: leave one of them out"
-    if config.retention == "workqueue" and config.sealed:
-        return "a sealed stream with retention 'workqueue' is not supported: an ack takes a message away"
+    if config.retention != "limits" and config.max_msgs_per_subject > 0:
+        text = f"max_msgs_per_subject with retention {config.retention!r} is not supported"
+        return f"{text}: leave one of them out"
+    if config.retention != "limits" and config.sealed:
+        text = f"a sealed stream with retention {config.retention!r} is not supported"
+        return f"{text}: an ack takes a message away"
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
@@ -187,9 +189,24 @@ def config_problem(config: JsStreamConfig) -> str:
         return f"maximum replicas is {REPLICAS_MAX}"
     if len(config.description or "") > DESCRIPTION_MAX:
         return f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}"
-    if config.deny_purge and config.allow_rollup_hdrs:
+    if config.deny_purge and (config.allow_rollup_hdrs or config.subject_delete_marker_ttl):
         return "roll-ups require the purge permission"
-    return times_problem(config)
+    return markers_problem(config) or times_problem(config)
+
+
+def markers_problem(config: JsStreamConfig) -> str:
+    """Why there can be no delete markers; empty if there can, or are to be none."""
+    stay_ns = config.subject_delete_marker_ttl or 0
+    if stay_ns < 0:
+        return "subject delete marker TTL must not be negative"
+    if 0 < stay_ns < NS_PER_S:
+        return "subject delete marker TTL must be at least 1 second"
+    if stay_ns and config.discard == "new" and config.max_msgs > 0:
+        return (
+            "subject_delete_marker_ttl and max_msgs with discard 'new' exclude each other: a stream that is "
+            "full stores no marker; leave one of them out"
+        )
+    return ""
 
 
 def times_problem(config: JsStreamConfig) -> str:
@@ -220,6 +237,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
     held = 0 if config.discard == "new" else max(0, config.max_msgs)
     size = max(0, config.max_bytes)
+    marker_ns = config.subject_delete_marker_ttl or 0
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
@@ -238,12 +256,14 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
+        interest=config.retention == "interest" or UNSET,
         max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
         sealed=config.sealed or UNSET,
-        allow_rollup=config.allow_rollup_hdrs or UNSET,
-        allow_ttl=config.allow_msg_ttl or UNSET,
+        allow_rollup=config.allow_rollup_hdrs or marker_ns > 0 or UNSET,
+        allow_ttl=config.allow_msg_ttl or marker_ns > 0 or UNSET,
+        marker_ttl_ms=-(-marker_ns // NS_PER_MS) or UNSET,
         allow_batches=config.allow_atomic or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
@@ -296,13 +316,13 @@ def consumer_limits(config: StreamConfig) -> ConsumerLimits:
 def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     """A stream of liftlog's, as JetStream tells it."""
     most = config.holds_most or config.retention_messages
-    notes = read_notes(config)
+    notes, marked_ms = read_notes(config), config.marker_ttl_ms
     limits = msgspec.structs.asdict(consumer_limits(config))
     metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
     return StreamConfigAnswer(
         name=config.name,
         subjects=list(config.subjects),
-        retention="workqueue" if config.is_queue else "limits",
+        retention=retention_of(config),
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
         max_bytes=config.retention_bytes or -1,
@@ -321,12 +341,20 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         deny_purge=config.deny_purge is True,
         allow_rollup_hdrs=config.rolls_up,
         allow_msg_ttl=config.has_ttl,
+        subject_delete_marker_ttl=UNSET if marked_ms is UNSET else marked_ms * NS_PER_MS,
         allow_atomic=config.allow_batches,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
-        metadata=metadata | told_metadata(),
+        metadata=metadata | told_metadata(int(config.has_ttl)),
     )
+
+
+def retention_of(config: StreamConfig) -> Literal["limits", "interest", "workqueue"]:
+    """How its messages go."""
+    if config.is_queue:
+        return "workqueue"
+    return "interest" if config.interest is True else "limits"
 
 
 def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
@@ -378,7 +406,10 @@ FOLLOWS = {
     "segment_bytes": "retention_bytes",
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
-NOTHING: dict[str, Any] = {"more_subjects": (), "notes": (), "allow_rollup": False, "allow_batches": False}
+NOTHING: dict[str, Any] = {
+    **{"more_subjects": (), "notes": ()},
+    **dict.fromkeys(("allow_rollup", "allow_batches", "interest"), False),
+}
 """By field: what says that there is none of it any more."""
 SAID_AS = {
     "subject": "subjects",
@@ -402,12 +433,14 @@ FROM_JETSTREAM = (
     "codec",
     "dedupe_window_ms",
     "work_queue",
+    "interest",
     "max_messages_per_subject",
     "deny_delete",
     "deny_purge",
     "sealed",
     "allow_rollup",
     "allow_ttl",
+    "marker_ttl_ms",
     "allow_batches",
     "notes",
 )

@@ -175,8 +175,10 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     deny_purge: bool | UnsetType = UNSET
     sealed: bool | UnsetType = UNSET
     allow_ttl: bool | UnsetType = UNSET
+    marker_ttl_ms: Number | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
+    interest: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:
@@ -538,6 +540,8 @@ ERR_BATCH_SEQUENCE = "batch-sequence"
 ERR_BATCH_COMMIT = "batch-commit"
 ERR_BATCH_HEADER = "batch-header"
 """L11: what a message asks for is not done within a batch."""
+ERR_EXPECTED_ID = "expected-last-id"
+"""L7: the message before it has not the id that it expects."""
 ERR_EXPECTED_WITHIN = "expected-within-batch"
 """L11: a message expects what those before it in its batch would have changed."""
 ERR_BATCH_LARGE = "batch-too-large"

@@ -279,14 +279,15 @@ class AskSubjects(StorageJob):
     `gone`: offsets that are to be in no answer (R21).
 
     A leader asks five questions more, about offsets below `until`. `MATCHING_RUNS`: which ones from `offset`
-    on match, about `limit` runs of them; `place`: from where on it is not known yet. `NEWEST_MATCHES`: where
-    the `limit` newest that match begin; if there are fewer at `place` and above, how many. `BEYOND_NEWEST`:
-    which ones from `offset` on are not among the newest `keep` of their subject, about `limit` runs of them;
-    all such ones below `offset` are gone. `NEWEST_BYTES`: at `place` where the newest ones begin that have no
-    more than `limit` bytes; 0: all together have no more. `size`: the bytes of all below `until`. And two
-    about all that the index has. `LAST_OF_EACH`: the last one of each subject that one of the `patterns`
-    matches, at `offset` and above; `messages`: how many, about `limit` + 1 if there are more. `MATCHES_FROM`:
-    how many from `offset` on match one of the `patterns`, of which no two match the same.
+    on match, one of the `patterns` if there are any, about `limit` runs of them; `place`: from where on it is
+    not known yet. `NEWEST_MATCHES`: where the `limit` newest that match begin; if there are fewer at `place`
+    and above, how many. `BEYOND_NEWEST`: which ones from `offset` on are not among the newest `keep` of their
+    subject, about `limit` runs of them; all such ones below `offset` are gone. `NEWEST_BYTES`: at `place`
+    where the newest ones begin that have no more than `limit` bytes; 0: all together have no more. `size`:
+    the bytes of all below `until`. And two about all that the index has. `LAST_OF_EACH`: the last one of each
+    subject that one of the `patterns` matches, at `offset` and above; `messages`: how many, about `limit` + 1
+    if there are more. `MATCHES_FROM`: how many from `offset` on match one of the `patterns`, of which no two
+    match the same.
     """
 
     log: PartitionId

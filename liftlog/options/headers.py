@@ -21,6 +21,8 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Nats-TTL: 90                      it goes when it is so many seconds old, or as old as a duration of Go's
                                       says, such as 1h30m; `never`: it stays (R24)
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
+    Nats-Expected-Last-Msg-Id: order-4710
+                                      store it if the message before it has this id (L7)
     Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
     Liftlog-Run: 17                   that precede it, or not at all (L2)
     Liftlog-Sequence: 0
@@ -53,6 +55,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from liftlog.bounds import ID_BYTES_MAX
 from liftlog.messages import (
     ERR_COUNTER_DISABLED,
     ERR_HEADER,
@@ -65,7 +68,7 @@ from liftlog.messages import (
 )
 from liftlog.options import batches, cursors, lifetime, numbered
 from liftlog.options.wishes import ALL, NO_TERMS, NO_WISHES, POLICY_NAMES, Refusal, Terms, Wishes
-from liftlog.types import ID_BYTES_MAX, NO_OFFSET
+from liftlog.types import NO_OFFSET
 
 KEY, TOMBSTONE, ACK = b"liftlog-key", b"liftlog-tombstone", b"liftlog-ack"
 POLICY = b"liftlog-ack-policy"
@@ -82,6 +85,7 @@ BATCH = b"liftlog-batch"
 BATCH_VERSION = b"1"
 OFFSET_DIGITS_MAX = 18
 MESSAGE_ID = b"Nats-Msg-Id"
+LAST_ID = b"Nats-Expected-Last-Msg-Id"
 ID_LINE = MESSAGE_ID + b":"
 """How a line begins that has an id."""
 ROLLUP_NAME = b"Nats-Rollup"
@@ -93,7 +97,7 @@ BLOCK_START = b"NATS/1.0"
 BLOCK_END = b"\r\n\r\n"
 
 NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
-    (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and last sequences, no more"),
+    (b"Nats-Expected-", ERR_HEADER, "compared are the stream, last sequences and the last id, no more"),
     (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
     (b"Nats-Schedule", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
     (b"Nats-Schedule-", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
@@ -116,7 +120,7 @@ OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, CO
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
 READ_HERE = frozenset(
-    (LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, ROLLUP_NAME, lifetime.TTL)
+    (LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID, LAST_ID, ROLLUP_NAME, lifetime.TTL)
 ) | batches.NAMES
 """JetStream's headers that are honoured, beside the stream's name."""
 
@@ -143,10 +147,12 @@ def read_block(headers: bytes, stream: str, terms: Terms = NO_TERMS) -> Wishes:
     full_ack = ours.get(ACK) == b"full"
     expected = [found for found in (theirs.get(LAST_SEQUENCE), ours.get(EXPECTED_OFFSET)) if found]
     id, rollup = theirs.get(MESSAGE_ID), theirs.get(ROLLUP_NAME, b"").lower()
+    after = theirs.get(LAST_ID)
     refusal = (
         _refusal_of_theirs(theirs, stream)
         or _refusal_of_batch(theirs, stream, terms.batches, well_formed)
-        or (_refusal_of_id(id, stream, terms.remembers) if id else None)
+        or (_refusal_of_id(MESSAGE_ID, id, stream, terms.remembers) if id else None)
+        or (_refusal_of_id(LAST_ID, after, stream, terms.remembers) if after else None)
         or _refusal_of_ours(ours, well_formed)
         or _refusal_of_numbers(ours, bool(id), stream, terms.remembers)
         or _refusal_of_cursor(ours)
@@ -170,6 +176,7 @@ def read_block(headers: bytes, stream: str, terms: Terms = NO_TERMS) -> Wishes:
         compared=theirs.get(COMPARED_SUBJECT, b"") if refusal is None else b"",
         in_parcel=BATCH in ours and well_formed,
         id=id if id and refusal is None else None,
+        after=after if after and refusal is None else None,
         numbered=numbered.numbered_in(ours) if refusal is None else None,
         cursor=cursors.cursor_in(ours) if refusal is None else None,
         opens=opens,
@@ -225,15 +232,16 @@ def _refusal_of_theirs(found: dict[bytes, bytes], stream: str) -> Refusal | None
     return None
 
 
-def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
+def _refusal_of_id(name: bytes, id: bytes, stream: str, remembers: bool) -> Refusal | None:
+    shown = name.decode()
     if not remembers:
         text = (
-            f"header Nats-Msg-Id: stream {stream!r} remembers no message ids; let it, with 'liftlog stream "
+            f"header {shown}: stream {stream!r} remembers no message ids; let it, with 'liftlog stream "
             f"alter {stream} --dedupe-window 2m', or publish without it"
         )
         return Refusal(ERR_HEADER, text)
     if len(id) > ID_BYTES_MAX:
-        return Refusal(ERR_HEADER, f"header Nats-Msg-Id: {len(id)} bytes; it may have {ID_BYTES_MAX}")
+        return Refusal(ERR_HEADER, f"header {shown}: {len(id)} bytes; it may have {ID_BYTES_MAX}")
     return None
 
 

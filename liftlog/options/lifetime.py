@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from liftlog.types import TTL_LEAST_MS, TTL_MOST_MS, StreamConfig
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.types import StreamConfig
 
 TTL = b"Nats-TTL"
 TTL_LINE = TTL + b":"

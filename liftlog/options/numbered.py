@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from liftlog.bounds import PRODUCER_BYTES_MAX
 from liftlog.options.cursors import InputCursor, cursor_in
-from liftlog.types import PRODUCER_BYTES_MAX
 
 PRODUCER, RUN, SEQUENCE = b"liftlog-producer", b"liftlog-run", b"liftlog-sequence"
 RECORDS = b"liftlog-records"

@@ -129,6 +129,7 @@ def _of_envelope(
         expected_last=known.expected_last,
         compared=known.compared,
         id=known.id,
+        after=known.after,
         rolls_up=known.rolls_up,
         part=known.part,
     )

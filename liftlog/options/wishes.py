@@ -62,6 +62,8 @@ class Wishes(NamedTuple):
     """The subject that this is about, if it is not the message's own."""
     id: bytes | None = None
     """Of a message that is to be stored once (L7); None: it has none."""
+    after: bytes | None = None
+    """The id that the message before it is to have (L7); None: whichever, or none."""
 
     numbered: Numbered | None = None
     """Which message of its producer it is (L2); None: nobody numbers it."""
@@ -85,6 +87,11 @@ class Wishes(NamedTuple):
     """Of which batch it is, and its place there (L11); None: of none."""
     whole: WholeBatch | None = None
     """The batch that ends with this message, when it is to be stored."""
+
+    @property
+    def asks_ids(self) -> bool:
+        """Whether it is about what is remembered (L7, L2)."""
+        return self.id is not None or self.numbered is not None or self.after is not None
 
     @property
     def compares(self) -> bool:

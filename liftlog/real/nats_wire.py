@@ -52,6 +52,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_ENVELOPE_DAMAGED: (400, 10003),
     messages.ERR_EXPECTED_OFFSET: (400, 10071),
     messages.ERR_EXPECTED_LAST: (400, 10071),
+    messages.ERR_EXPECTED_ID: (400, 10070),
     messages.ERR_NOT_DUE: (400, 10071),
     messages.ERR_FENCED: (400, 10003),
     messages.ERR_LONG_STORED: (400, 10003),

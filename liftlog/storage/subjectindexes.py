@@ -19,7 +19,7 @@ anew when somebody asks. numpy comes with the first question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.messages import (
@@ -383,13 +383,26 @@ def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> Subjec
             step = min(until, limit)
             found = index.beyond(job.keep, at, step, until)
         else:
-            found = index.runs(job.pattern, at, step)
+            found = _matching(index, job.patterns or (job.pattern,), at, step)
         runs.extend(OffsetRange(*run) for run in found)
         at = step
     if len(runs) > job.limit:
         at = runs[job.limit].start
         runs = runs[: job.limit]
     return answer._replace(runs=tuple(runs), place=at if at < until else NO_OFFSET)
+
+
+def _matching(
+    index: ColumnIndex, patterns: Sequence[str], start: int, end: int
+) -> list[tuple[int, int]]:
+    """What one of these matches, of [start, end); several of them may match the same."""
+    if len(patterns) == 1:
+        return index.runs(patterns[0], start, end)
+    found = OffsetSet()
+    for pattern in patterns:
+        for run in index.runs(pattern, start, end):
+            found.add(*run)
+    return [(run.start, run.end) for run in found.runs(start, end)]
 
 
 def _lasts(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:

@@ -392,6 +392,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 2, "entries": 2, "room": 1},
         ),
         ModelEntry(
+            "markers",
+            "liftlog_spec.models.markers",
+            "DeleteMarkers",
+            "the last message of a subject goes by its time, and a marker stays, beside new leaders",
+            {"records": "Records", "entries": "Entries", "times": "Times", "epochs": "Epochs"},
+            small={"records": 3, "entries": 2},
+        ),
+        ModelEntry(
             "roll-ups",
             "liftlog_spec.models.roll_ups",
             "RollUpMessages",
@@ -417,6 +425,19 @@ MODELS: dict[str, ModelEntry] = {
                 "epochs": "Epochs",
             },
             small={"records": 1, "entries": 3, "epochs": 2},
+        ),
+        ModelEntry(
+            "interest",
+            "liftlog_spec.models.interest",
+            "InterestMessages",
+            "a message goes when every consumer that is to be given it is done, beside new leaders",
+            {
+                "records": "Records",
+                "entries": "Entries",
+                "consumers": "Consumers",
+                "epochs": "Epochs",
+            },
+            small={"records": 1, "entries": 4},
         ),
         ModelEntry(
             "message-ids",

@@ -198,7 +198,9 @@ class Log:
         elif job.what == MATCHING_RUNS:
             # Two offsets at a time.
             until = min(job.until, max(job.offset, self.log_start) + 2)
-            runs = [OffsetRange(*run) for run in index.runs(job.pattern, job.offset, until)]
+            patterns = job.patterns or (job.pattern,)
+            found_runs = [run for pattern in patterns for run in index.runs(pattern, job.offset, until)]
+            runs = [OffsetRange(*run) for run in sorted(found_runs)]
             place = until if until < job.until else -1
         elif job.what == BEYOND_NEWEST:
             until = min(job.until, max(job.offset, self.log_start) + 2)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from liftlog.bounds import TTL_MOST_MS
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
@@ -29,7 +30,7 @@ from liftlog.mutants import Mutants
 from liftlog.options.headers import read_block
 from liftlog.options.lifetime import ANY, ENDS, STAYS, lifetime_ms, stored_lifetime
 from liftlog.options.wishes import Terms
-from liftlog.types import TTL_MOST_MS, Message, PartitionId, StreamConfig
+from liftlog.types import Message, PartitionId, StreamConfig
 from tests.core.node_harness import WALL_START_MS, World
 from tests.core.test_ack_policies import publish
 from tests.core.test_headers import block
@@ -249,7 +250,7 @@ def test_R24_what_there_is_no_room_for_is_looked_for_again(monkeypatch: pytest.M
     put(world, partition, "654321.")
     one = acting(world, partition)
     assert world.run_until(lambda: one.passage.at == 7)
-    assert [offset for _, offset in sorted(one._held)] == [5, 4]
+    assert [held.offset for _, held in sorted(one._held)] == [5, 4]
     assert one._again is not None and one._again[0] == 0
     for gone in range(1, 7):
         left = [offset for offset in range(7) if offset < 6 - gone or offset == 6]

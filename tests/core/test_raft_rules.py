@@ -22,8 +22,7 @@ RAFT = ROOT / "liftlog" / "core" / "raft"
 
 RULES = [
     *("I1", "I2", "I3"),
-    *(f"R{number}" for number in range(1, 27)),
-    "R28",
+    *(f"R{number}" for number in range(1, 29)),
     *(f"K{number}" for number in range(1, 10)),
     *(f"G{number}" for number in range(1, 7)),
     *(f"N{number}" for number in range(1, 12)),

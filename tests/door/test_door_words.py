@@ -247,7 +247,7 @@ def test_what_liftlog_has_no_word_for_stands_in_notes() -> None:
     assert (told.deny_delete, told.deny_purge, told.sealed) == (True, False, False)
     assert told.allow_rollup_hdrs
     assert told.metadata["owner"] == "x"
-    assert told.metadata["_nats.level"] == "0"
+    assert (told.metadata["_nats.level"], told.metadata["_nats.req.level"]) == ("1", "0")
     assert from_stream_config(to_stream_config(said, 5)) == told
 
 
@@ -280,6 +280,24 @@ def test_ttls_stay_allowed() -> None:
     assert from_stream_config(before).allow_msg_ttl
     with pytest.raises(JsError, match="TTL status can not be disabled"):
         stream_changes(before, to_stream_config(JsStreamConfig(name="A")))
+
+
+def test_markers_bring_what_they_need() -> None:
+    made = to_stream_config(JsStreamConfig(name="A", subject_delete_marker_ttl=90 * 10**9))
+    assert (made.marker_ttl_ms, made.has_ttl, made.rolls_up) == (90_000, True, True)
+    told = from_stream_config(made)
+    assert (told.subject_delete_marker_ttl, told.metadata["_nats.req.level"]) == (90 * 10**9, "1")
+    without = to_stream_config(JsStreamConfig(name="A", allow_msg_ttl=True, allow_rollup_hdrs=True))
+    assert from_stream_config(without).subject_delete_marker_ttl is UNSET
+    assert stream_changes(without, made).named == {"marker_ttl_ms": 90_000}
+    assert stream_changes(made, without).named == {"marker_ttl_ms": 0}
+
+
+def test_markers_that_cannot_be() -> None:
+    assert "at least 1 second" in refused(subject_delete_marker_ttl=10)
+    assert "negative" in refused(subject_delete_marker_ttl=-1)
+    assert "purge permission" in refused(subject_delete_marker_ttl=10**9, deny_purge=True)
+    assert "discard 'new'" in refused(subject_delete_marker_ttl=10**9, discard="new", max_msgs=5)
 
 
 def test_batches_are_allowed_and_forbidden_again() -> None:

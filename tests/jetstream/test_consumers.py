@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nats.js import api, errors
 
-from tests.jetstream.table import Case, proves, proves_each, refused
+from tests.jetstream.table import Case, differs, proves, proves_each, refused
 from tests.jetstream.user import SECOND, User
 
 C = "Consumers"
@@ -635,27 +635,6 @@ async def test_a_consumer_begins_at_a_time(user: User) -> None:
     assert (await user.pull({"batch": 2}, messages=2)).data == [b"2", b"3"]
 
 
-@proves(C, "interest")
-@refused("for now: use limits")
-async def test_a_stream_of_interest_drops_what_all_have_acked(user: User) -> None:
-    if user.liftlog:
-        assert await user.create_refused(retention="interest") == (500, 10052)
-        return
-    await user.stream(retention="interest")
-    await user.publish("nobody wants this")
-    await user.consumer("A")
-    await user.consumer("B")
-    await user.publish("x")
-    for name in "AB":
-        messages = (await user.pull({"batch": 1}, consumer=name, messages=1)).messages
-        await messages[0].ack_sync()
-
-    async def gone() -> bool:
-        return (await user.info()).state.messages == 0
-
-    await user.until(gone)
-
-
 async def holds(user: User, count: int, first: int) -> None:
     """In the end the stream has so many messages, and begins with this one."""
 
@@ -664,6 +643,89 @@ async def holds(user: User, count: int, first: int) -> None:
         return (state.messages, state.first_seq) == (count, first)
 
     await user.until(so)
+
+
+@proves(C, "interest")
+async def test_a_stream_of_interest_drops_what_all_have_acked(user: User) -> None:
+    await user.stream(retention="interest")
+    assert [ack.seq for ack in await user.publish("nobody wants this")] == [1]
+    await holds(user, 0, 2)
+    for name in "AB":
+        await user.consumer(name)
+    await user.publish("x", "y")
+    for name in "AB":
+        assert (await user.info()).state.messages == 2
+        for message in (await user.pull({"batch": 2}, consumer=name, messages=2)).messages:
+            await message.ack_sync()
+    await holds(user, 0, 4)
+
+
+@proves(C, "interest: acked in any order")
+async def test_a_stream_of_interest_drops_what_is_acked_in_any_order(user: User) -> None:
+    await user.stream(retention="interest")
+    for name in "AB":
+        await user.consumer(name)
+    await user.publish("1", "2", "3")
+    given = {name: (await user.pull({"batch": 3}, consumer=name, messages=3)).messages for name in "AB"}
+    await given["A"][0].ack_sync()
+    await given["A"][1].ack_sync()
+    await given["B"][1].ack_sync()
+    await holds(user, 2, 1)
+    await given["B"][0].ack_sync()
+    await holds(user, 1, 3)
+    await given["A"][2].term()
+    await given["B"][2].ack_sync()
+    await holds(user, 0, 4)
+
+
+@proves(C, "interest: filters")
+async def test_a_stream_of_interest_keeps_what_a_filter_matches(user: User) -> None:
+    await user.stream(retention="interest")
+    await user.consumer("A", filter_subject=user.subject("a"))
+    await user.consumer("B", filter_subjects=[user.subject("b"), user.subject("c")])
+    for value, to in (("1", "a"), ("2", "z"), ("3", "b"), ("4", "z"), ("5", "c")):
+        await user.publish(value, to=to)
+    await holds(user, 3, 1)
+    for message in (await user.pull({"batch": 2}, consumer="B", messages=2)).messages:
+        await message.ack_sync()
+    await holds(user, 1, 1)
+    [message] = (await user.pull({"batch": 1}, consumer="A", messages=1)).messages
+    await message.ack_sync()
+    await holds(user, 0, 6)
+
+
+@proves(C, "interest: a consumer that is deleted")
+async def test_a_consumer_that_is_deleted_holds_nothing_by_interest(user: User) -> None:
+    await user.stream(retention="interest")
+    for name in "AB":
+        await user.consumer(name)
+    await user.publish("1", "2")
+    [message] = (await user.pull({"batch": 1}, consumer="A", messages=1)).messages
+    await message.ack_sync()
+    await user.api(f"CONSUMER.DELETE.{user.name}.B")
+    await holds(user, 1, 2)
+    await user.api(f"CONSUMER.DELETE.{user.name}.A")
+    await holds(user, 0, 3)
+
+
+@proves(C, "interest: ack_policy none")
+async def test_a_stream_of_interest_drops_what_was_given_to_who_does_not_ack(user: User) -> None:
+    await user.stream(retention="interest")
+    await user.make_consumer("A", durable_name="A", ack_policy="none")
+    await user.publish("1", "2")
+    await user.pull({"batch": 1}, consumer="A", messages=1)
+    await holds(user, 1, 2)
+
+
+@proves(C, "interest: max_deliver is reached")
+@differs("it goes: no consumer is to be given it; a dead letter is stored first where a consumer has one")
+async def test_a_stream_of_interest_and_what_nobody_could_do(user: User) -> None:
+    await user.stream(retention="interest")
+    await user.consumer("A", max_deliver=1, ack_wait=0.5)
+    await user.publish("1", "2")
+    first, _ = (await user.pull({"batch": 2}, consumer="A", messages=2)).messages
+    await first.ack_sync()
+    await holds(user, *((0, 3) if user.liftlog else (1, 2)))
 
 
 @proves(C, "workqueue")

@@ -61,7 +61,7 @@ async def test_the_same_bucket_again_is_no_error(user: User) -> None:
         "max_bytes": Case({"max_bytes": 5_000_000}, refused="for now: buckets have no limit by bytes"),
         "direct": {"direct": True},
         "storage: file": {"storage": "file"},
-        "limit_marker_ttl": Case({"limit_marker_ttl": 60}, refused="for now: use ttl"),
+        "limit_marker_ttl": {"limit_marker_ttl": 60},
     },
 )
 async def test_a_bucket_has_what_it_is_told(user: User, given: dict[str, Any], refusal: str) -> None:
@@ -474,12 +474,7 @@ async def test_a_bucket_is_a_lock(user: User) -> None:
 
 
 @proves(V, "limit_marker_ttl")
-@refused("for now: nothing expires by itself but by ttl")
 async def test_a_watcher_sees_that_a_key_expired(user: User) -> None:
-    if user.liftlog:
-        with pytest.raises(errors.KeyValueLimitMarkerTTLNotSupportedError):
-            await bucket(user, ttl=1, limit_marker_ttl=60)
-        return
     kv = await bucket(user, ttl=1, limit_marker_ttl=60)
     await kv.put("a", b"1")
     watcher = await kv.watchall()

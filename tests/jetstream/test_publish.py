@@ -210,15 +210,14 @@ LAST_ID = "Nats-Expected-Last-Msg-Id"
 
 
 @proves(P, LAST_ID)
-@refused("for now: use Nats-Expected-Last-Sequence")
 async def test_the_last_message_id_is_compared(user: User) -> None:
     await user.stream()
     await user.publish("1", headers={"Nats-Msg-Id": "a"})
-    if user.liftlog:
-        assert (await user.publish_refused(Nats_Expected_Last_Msg_Id="a"))[0] == 400
-        return
     await user.publish("2", headers={LAST_ID: "a", "Nats-Msg-Id": "b"})
-    assert await user.publish_refused(Nats_Expected_Last_Msg_Id="a") == (400, 10070)
+    await user.publish("3", headers={LAST_ID: "b"})
+    # A cluster of nats-server answers nothing more to who expects an id, once it has refused one.
+    assert await user.publish_refused(Nats_Expected_Last_Msg_Id="b") == (400, 10070)
+    assert (await user.info()).state.messages == 3
 
 
 ROLLUP = "Nats-Rollup"
@@ -331,23 +330,83 @@ async def test_the_one_before_is_the_last_when_a_message_goes(user: User) -> Non
 
 
 @proves(P, TTL, "markers: Nats-Marker-Reason")
-@refused("for now: nothing expires by itself but by max_age")
 async def test_a_marker_stays_when_the_last_message_of_a_subject_goes(user: User) -> None:
-    if user.liftlog:
-        config = {"allow_msg_ttl": True, "allow_rollup_hdrs": True, "subject_delete_marker_ttl": 60 * SECOND}
-        assert await user.create_refused(**config) == (500, 10052)
-        return
     await user.stream(allow_msg_ttl=True, allow_rollup_hdrs=True, subject_delete_marker_ttl=60, max_age=1)
     await user.publish("x")
+    headers = await marker_of(user)
+    assert headers["Nats-Marker-Reason"] == "MaxAge" and headers["Nats-Rollup"] == "sub"
+    assert headers["Nats-TTL"] in ("60", "1m0s")
+
+
+async def marker_of(user: User) -> dict[str, str]:
+    """The headers of the marker that comes to be the last message of the subject."""
+    found: list[dict[str, str]] = []
 
     async def marked() -> bool:
         try:
-            found = await user.js.get_last_msg(user.name, user.subject())
+            message = await user.js.get_last_msg(user.name, user.subject())
         except errors.NotFoundError:
             return False
-        return (found.headers or {}).get("Nats-Marker-Reason") == "MaxAge"
+        found.append(dict(message.headers or {}))
+        return "Nats-Marker-Reason" in found[-1]
 
     await user.until(marked)
+    return found[-1]
+
+
+@proves(P, TTL, "markers: of a message with Nats-TTL")
+async def test_a_message_with_a_time_leaves_a_marker(user: User) -> None:
+    """The option brings the two others with it."""
+    await user.create(subject_delete_marker_ttl=3 * SECOND)
+    config = (await user.info()).config
+    assert config.allow_msg_ttl and config.allow_rollup_hdrs
+    await user.publish("x", msg_ttl=3)
+    assert (await marker_of(user))["Nats-Marker-Reason"] == "MaxAge"
+    assert (await user.info()).state.last_seq == 2
+
+
+@proves(P, TTL, "markers: another message of the subject remains")
+async def test_there_is_no_marker_where_another_message_remains(user: User) -> None:
+    await user.create(subject_delete_marker_ttl=SECOND)
+    await user.publish("x")
+    await user.publish("y", msg_ttl=1)
+
+    async def gone() -> bool:
+        return (await user.js.get_last_msg(user.name, user.subject())).data == b"x"
+
+    await user.until(gone)
+    assert (await user.info()).state.last_seq == 2
+
+
+@proves(P, TTL, "markers: go after subject_delete_marker_ttl, without one of their own")
+async def test_a_marker_goes_and_leaves_none(user: User) -> None:
+    await user.create(subject_delete_marker_ttl=SECOND)
+    await user.publish("x", msg_ttl=1)
+
+    async def gone() -> bool:
+        state = (await user.info()).state
+        return state.last_seq == 2 and state.messages == 0
+
+    await user.until(gone)
+
+
+@proves(P, TTL, "markers: a time that is shorter than subject_delete_marker_ttl")
+@differs("a message goes when it says; nats-server stores it with the marker's time")
+async def test_a_time_may_be_shorter_than_the_marker_s(user: User) -> None:
+    await user.create(subject_delete_marker_ttl=60 * SECOND)
+    await user.publish("x", msg_ttl=1)
+    first = await user.js.get_msg(user.name, 1)
+    assert (first.headers or {})["Nats-TTL"] == ("1" if user.liftlog else "60")
+
+
+@proves(P, TTL, "markers: none of a message that is deleted")
+async def test_a_message_that_is_deleted_leaves_none(user: User) -> None:
+    await user.create(subject_delete_marker_ttl=60 * SECOND)
+    await user.publish("x", "y")
+    assert await user.js.delete_msg(user.name, 1) and await user.js.delete_msg(user.name, 2)
+    await user.js.purge_stream(user.name)
+    state = (await user.info()).state
+    assert (state.messages, state.last_seq) == (0, 2)
 
 
 @proves_each(

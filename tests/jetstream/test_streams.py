@@ -146,7 +146,7 @@ async def test_defaults_are_told(user: User) -> None:
             "max_msgs": 10,
         }, refused="for now: use max_msgs_per_subject with discard old"),
         "retention: workqueue": {"retention": "workqueue"},
-        "retention: interest": Case({"retention": "interest"}, refused="for now: use limits"),
+        "retention: interest": {"retention": "interest"},
         "no_ack": {"no_ack": True},
         "duplicate_window": {"duplicate_window": 10 * SECOND},
         "description": {"description": "What it is for"},
@@ -156,11 +156,11 @@ async def test_defaults_are_told(user: User) -> None:
         "deny_purge": {"deny_purge": True},
         "allow_rollup_hdrs": {"allow_rollup_hdrs": True},
         "allow_msg_ttl": {"allow_msg_ttl": True},
-        "subject_delete_marker_ttl": Case({
+        "subject_delete_marker_ttl": {
             "allow_msg_ttl": True,
             "allow_rollup_hdrs": True,
             "subject_delete_marker_ttl": 60 * SECOND,
-        }, refused="for now: nothing expires by itself but by max_age"),
+        },
         "allow_atomic": {"allow_atomic": True},
         "first_seq": Case({"first_seq": 100}, refused="streams begin at sequence 1"),
         "consumer_limits": {
@@ -222,10 +222,8 @@ async def test_what_is_not_here_is_refused_with_a_sentence(user: User, given: di
         ),
         "num_replicas above 5": ({"num_replicas": 6}, 10052),
         "num_replicas below 0": ({"num_replicas": -1}, 10133),
-        "subject_delete_marker_ttl without allow_rollup_hdrs and a TTL": (
-            {"subject_delete_marker_ttl": 10},
-            10052,
-        ),
+        "subject_delete_marker_ttl below a second": ({"subject_delete_marker_ttl": 10}, 10052),
+        "subject_delete_marker_ttl below 0": ({"subject_delete_marker_ttl": -1}, 10052),
         "description above 4 KiB": ({"description": "x" * 5000}, 10052),
         "metadata above 128 KiB": ({"metadata": {"k": "x" * 140_000}}, 10052),
     },
@@ -339,6 +337,19 @@ async def test_subjects_are_changed(user: User) -> None:
     told = await user.create("UPDATE", subjects=[user.subject("a"), user.subject("b")])
     assert told["config"]["subjects"] == [user.subject("a"), user.subject("b")]
     assert (await user.publish("x", to="b"))[0].seq == 1
+
+
+@proves(S, UPDATE, "retention: limits to interest and back")
+async def test_the_retention_is_changed(user: User) -> None:
+    await user.stream()
+    await user.publish("1")
+    told = await user.create("UPDATE", retention="interest")
+    assert told["config"]["retention"] == "interest"
+    told = await user.create("UPDATE", retention="limits")
+    assert told["config"]["retention"] == "limits"
+    told = await user.create("UPDATE", retention="interest")
+    told = await user.create("UPDATE", retention="workqueue")
+    assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
 
 
 @proves_each(

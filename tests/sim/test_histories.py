@@ -41,7 +41,8 @@ def history(options: RunOptions, *, judged: bool = True, removing: bool = True) 
 
 def keeps_all(config: StreamConfig) -> StreamConfig:
     """The same, without what lets messages go."""
-    off = dict.fromkeys(("allow_ttl", "allow_rollup", "work_queue", "max_messages_per_subject"), UNSET)
+    names = ("allow_ttl", "allow_rollup", "marker_ttl_ms", "work_queue", "max_messages_per_subject")
+    off = dict.fromkeys(names, UNSET)
     return msgspec.structs.replace(config, retention_ms=0, retention_messages=0, retention_bytes=0, **off)
 
 

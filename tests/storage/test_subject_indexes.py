@@ -196,6 +196,11 @@ class Owner:
             found += [offset for run in told.runs for offset in range(*run)]
             at = told.place
         assert found == matching
+        either = {pattern, FILTERS[0]}
+        told = self.ask(MATCHING_RUNS, "", plain.first, limit=1000, until=below, patterns=tuple(either))
+        assert isinstance(told, SubjectsTold) and told.place == NO_OFFSET
+        all_matching = {at for one in either for run in plain.runs(one, 0, below) for at in range(*run)}
+        assert [at for run in told.runs for at in range(*run)] == sorted(all_matching)
         counted = self.ask(MATCHES_FROM, "", at := plain.first, patterns=(pattern, "of.nobody"))
         assert isinstance(counted, SubjectsTold) and counted.messages == plain.count_from(pattern, at)
         for keep in (1, 3, 100):

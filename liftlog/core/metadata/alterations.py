@@ -20,7 +20,7 @@ from liftlog.types import PartitionId, StreamConfig
 ABSENT_IF_NOT = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
-    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl"),
+    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
     "allow_batches",
     "mirror",
 )
@@ -30,7 +30,7 @@ ABSENT_IF_NOT = (
 SEALED = ("read_only", "deny_delete", "deny_purge")
 """What a sealed stream is."""
 FOR_EVER = ("deny_delete", "deny_purge", "sealed")
-SWITCHES = ("paused", "allow_rollup", "allow_ttl", "allow_batches", *FOR_EVER)
+SWITCHES = ("paused", "allow_rollup", "allow_ttl", "allow_batches", "interest", *FOR_EVER)
 """Fields that are on, or absent."""
 
 
@@ -40,6 +40,7 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     if values.get("sealed"):
         values |= dict.fromkeys(SEALED, True)
         values["allow_rollup"] = False
+        values["marker_ttl_ms"] = 0
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 

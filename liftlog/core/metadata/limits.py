@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
 from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
@@ -36,6 +37,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
+    "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
@@ -95,6 +97,43 @@ def _queue_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _interest_problem(config: StreamConfig) -> str:
+    """R27: why messages cannot go so; empty if they can."""
+    if not config.has_journal:
+        return (
+            "interest takes messages out of the middle of a log: create the stream with removal (stream "
+            "create --removal --interest)"
+        )
+    if config.is_queue:
+        return (
+            "interest and work_queue exclude each other: a message goes when every consumer is done with it, "
+            "or when the only one is; leave one of them out"
+        )
+    if config.keeps_of_subject:
+        return (
+            "interest and max_messages_per_subject exclude each other: the one keeps what a consumer is to "
+            "be given, the other one lets it go; leave one of them out"
+        )
+    if config.sealed is True:
+        return "interest and sealed exclude each other: an ack takes a message away; make it read-only"
+    return ""
+
+
+def _markers_problem(config: StreamConfig) -> str:
+    """R24: why it can leave no markers; empty if it can."""
+    if not (config.has_ttl and config.rolls_up):
+        return (
+            "marker_ttl_ms leaves messages that go after a time, and that roll up what they stand for: it "
+            "needs allow_ttl and allow_rollup too (--removal --allow-ttl --allow-rollup)"
+        )
+    if config.holds_most:
+        return (
+            "marker_ttl_ms and messages_max exclude each other: a partition that is full would store no "
+            "marker, and what is over its time would stay; leave one of them out"
+        )
+    return ""
+
+
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
     refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
@@ -111,6 +150,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
         "work_queue": config.is_queue,
+        "interest": config.interest is True,
         "queue_group": config.shares_in,
         "allow_batches": config.allow_batches is True,
     }
@@ -192,6 +232,10 @@ def limits_problem(config: StreamConfig) -> str:
             "streams; leave one of them out"
         )
     if config.is_queue and (problem := _queue_problem(config)):
+        return problem
+    if config.interest is True and (problem := _interest_problem(config)):
+        return problem
+    if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
         return problem
     if config.mirrors and (problem := _mirror_problem(config)):
         return problem

@@ -127,6 +127,11 @@ class ConsumerMaking:
         return self._asked.number if self._asked is not None else 0
 
     @property
+    def is_making(self) -> bool:
+        """R27: whether the entry of one is written, and not folded."""
+        return bool(self._creating)
+
+    @property
     def settled(self) -> bool:
         """Whether nobody waits for a question."""
         return not self._finding

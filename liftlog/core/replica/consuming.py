@@ -32,9 +32,11 @@ from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.inherited import Inherited
+from liftlog.core.replica.interest import Interest
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.core.replica.tail import cut_batches
 from liftlog.core.replica.telling import InfosAsked, is_gone
 from liftlog.core.replica.workqueue import WorkQueue
@@ -93,29 +95,19 @@ class ConsumersLead:
     """
 
     __slots__ = (
-        "_agenda",
-        "_answers",
-        "_asked",
-        "_begun",
-        "_ctx",
-        "_data",
-        "_entries",
-        "_idle",
-        "_inherited",
-        "_leading",
-        "_log",
-        "_making",
-        "_office",
-        "_queue",
-        "_removed",
-        "_swept",
-        "_wrote",
-        "counting",
-        "letters",
+        *("_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle", "_inherited"),
+        *("_leading", "_log", "_making", "_office", "_queue", "_removed", "_swept", "_wrote"),
+        *("counting", "interest", "letters"),
     )
 
     def __init__(
-        self, log: LogState, leading: LeaderState, data: LogState, office: LeaderState, removed: Removed
+        self,
+        log: LogState,
+        leading: LeaderState,
+        data: LogState,
+        office: LeaderState,
+        removed: Removed,
+        purges: SubjectPurges,
     ) -> None:
         self._log = log
         self._ctx = log.ctx
@@ -137,6 +129,7 @@ class ConsumersLead:
         self.letters = DeadLetters(data, removed, office.epoch, self)
         self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._queue = WorkQueue(data, office, removed)
+        self.interest = Interest(log, data, office, removed, purges, self._making)
         self._swept = (0, 0)
         """K7: the log start, and how many entries deleted messages, when pending ones were last looked at."""
 
@@ -219,6 +212,7 @@ class ConsumersLead:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
         self.counting.remove(number)
+        self.interest.dropped()
         for pull in flight.pulls if flight is not None else ():
             self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 
@@ -306,10 +300,11 @@ class ConsumersLead:
         self.wait_for(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
 
     def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
-        """Write that these do not come again; R26: and that they are gone. Where that ends."""
+        """Write that these do not come again; R26, R27: and that they go. Where that ends."""
         ending = list(offsets)
         end = self.write(Done(flight.consumer.number, how, runs_of(ending)))
         end = self._put(self._queue.taken(ending, how, end))
+        self.interest.ended(ending, end)
         flight.settle(ending, end)
         self._agenda.wrote(flight)
         return end
@@ -596,6 +591,8 @@ class ConsumersLead:
         self.counting.tick()
         self._queue.tick()
         self.committed()
+        if self._inherited.serves(self.write) and self.interest.tick():
+            self._wrote()
         self._tell_counted()
         for flight in self._agenda.waiting.values():
             for pull in [pull for pull in flight.pulls if pull.until <= ticks]:

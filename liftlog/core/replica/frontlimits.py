@@ -10,6 +10,9 @@ gone through (R22, R23): what these will take would else be counted, and message
 its place. What is too old goes whatever else does. A new leader finds the same, and a limit that was lowered
 holds for what is there. Bytes follow when whole segments are gone (C3).
 
+What is too old may be the last message of its subject, and is to leave a marker then (R24): that is judged
+elsewhere (`markers.py`), of the front as of all that goes after a time.
+
 Copies evaluate nothing: all hide what the entries name. The model is `front_limits`.
 """
 
@@ -20,6 +23,7 @@ from itertools import islice
 
 from liftlog.core.replica.bytelimits import ByteLimits
 from liftlog.core.replica.entries import RUNS_MAX
+from liftlog.core.replica.markers import AGAIN_MS, Markers, Over, over
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.state import LogState
@@ -41,7 +45,8 @@ class FrontLimits:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_ctx", "_data", "_front", "_front_of", "_looked", "_moved", "_oldest", "_paused", "_purges"),
+        *("_ctx", "_data", "_front", "_front_of", "_looked", "_markers", "_moved", "_offered", "_oldest"),
+        *("_paused", "_purges"),
         *("_removed", "limits", "request", "roll_ups", "sizes"),
     )
 
@@ -52,10 +57,11 @@ class FrontLimits:
         purges: SubjectPurges,
         limits: SubjectLimits,
         roll_ups: RollUps,
+        markers: Markers,
         moved: Callable[[], None],
     ) -> None:
-        """`purges`: who else writes what goes. `limits`, `roll_ups`: who is to have looked first.
-        `moved`: whom to tell that entries were written.
+        """`purges`: who else writes what goes. `limits`, `roll_ups`: who is to have looked first. `markers`:
+        who judges what may leave one. `moved`: whom to tell that entries were written.
         """
         self._ctx = data.ctx
         self._data = data
@@ -63,6 +69,7 @@ class FrontLimits:
         self._purges = purges
         self.limits = limits
         self.roll_ups = roll_ups
+        self._markers = markers
         self._moved = moved
         self.sizes = ByteLimits(limits.log, data, removed, purges)
         self._front = 0
@@ -74,6 +81,8 @@ class FrontLimits:
         """The first message that is there, as far as that is known, and when it came."""
         self._paused = 0
         """Until this tick nothing is read."""
+        self._offered = (0, 0)
+        """A front that was offered to those who may leave markers, and until which tick it waits for that."""
         self.request = 0
         """The read of the data that is under way; 0 = none."""
 
@@ -152,6 +161,8 @@ class FrontLimits:
         data, ctx = self._data, self._ctx
         if not age_ms or front >= data.hw or self.request or self._paused > ctx.ticks:
             return
+        if self._offered[0] == front and self._offered[1] > ctx.ticks:
+            return
         if self._oldest[0] == front and self._oldest[1] >= ctx.wall_ms - age_ms:
             return
         batches = data.cached(front, data.hw, SLICE_BYTES)
@@ -177,6 +188,7 @@ class FrontLimits:
         """Look at the front. What lies before it in these is passed over, and so is what lies apart."""
         end, before_ms = front, self._ctx.wall_ms - age_ms
         gone = self._removed.hidden(self._data.history)
+        old = list[Over]()
         if self._ctx.mutants.front_takes_to_last_old:
             batches = [one for one in batches if last_timestamp_ms(one.data) < before_ms][-1:]
             end = batches[0].base_offset if batches else end
@@ -190,12 +202,17 @@ class FrontLimits:
                 break
             there = [one for one in records if one.offset >= end and one.offset not in gone]
             young = next((one for one in there if one.timestamp_ms >= before_ms), None)
+            every = self._ctx.mutants.marker_of_marker
+            old += [over(one, every) for one in there if young is None or one.offset < young.offset]
             if young is not None:
                 end = young.offset
                 self._oldest = (end, young.timestamp_ms)
                 break
             end = batch.end_offset
-        if end > front:
+        if end > front and self._markers.on:
+            if self._markers.offer(old):
+                self._offered = front, self._ctx.ticks + self._ctx.ticks_of(AGAIN_MS)
+        elif end > front:
             self._write(front, end, "R25.too-old")
 
     def _pause(self) -> None:

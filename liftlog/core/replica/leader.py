@@ -308,6 +308,10 @@ class Leader:
             return False
         return self._take(event.messages, event.timestamp_ms, event.plain)
 
+    def store_own(self, messages: list[Message]) -> bool:
+        """R24: store what this leader has made itself, as if it had come. Whether any was."""
+        return not self.ctx.fenced and self._take(messages, self.ctx.wall_ms)
+
     def _take(self, messages: list[Message], received_ms: int, plain: bool = False) -> bool:
         ctx, log = self.ctx, self.log
         record, config = self.leading.record, log.config
@@ -436,7 +440,7 @@ class Leader:
         it, is not stored, nor what is there already by its id or its number, or is not due, or finds the
         partition full; returns the rest.
         """
-        known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
+        known = any(wish.asks_ids for wish in wishes)
         expecting = any(wish.compares for wish in wishes)
         if not known and not expecting and not is_bounded(self.log):
             return messages, wishes

@@ -12,6 +12,9 @@ If there are more than are kept, those that are due latest are let go, and it is
 log is to be gone through again, when all that is kept is due later. A new leader begins where the newest
 entry says, and reads again what lies behind. An entry twice is harmless.
 
+Where the last message of a subject is to leave a marker, that is stored first (`markers.py`); what is over
+stays here until it is gone, and is looked at again after a while.
+
 A message is over its time when the clock of the leader has come so far since the time that its leader gave it
 when it came. A clock that jumps ahead is not believed before it has stood for some seconds: what it shows in
 between is nobody's time. Copies evaluate nothing: all hide what the entries name. The model is
@@ -24,6 +27,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from liftlog.core.replica.entries import RUNS_MAX, Outlived
+from liftlog.core.replica.markers import AGAIN_MS, OFFERED_MAX, Markers, Over, over
 from liftlog.core.replica.passage import UNKNOWN, Passage, SaidThrough
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
@@ -52,7 +56,7 @@ class Lifetimes:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_log", "_look_at", "_moved"),
+        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_log", "_look_at", "_markers", "_moved"),
         *("_named", "_paused", "_purges", "_removed", "_said", "_written", "passage"),
     )
 
@@ -63,20 +67,22 @@ class Lifetimes:
         data: LogState,
         removed: Removed,
         purges: SubjectPurges,
+        markers: Markers,
         moved: Callable[[], None],
     ) -> None:
-        """`log`: the journal. `purges`: who else writes what goes. `moved`: whom to tell that entries were
-        written.
+        """`log`: the journal. `purges`: who else writes what goes. `markers`: who judges what may leave one.
+        `moved`: whom to tell that entries were written.
         """
         self._log = log
         self._ctx = log.ctx
         self._data = data
         self._removed = removed
         self._purges = purges
+        self._markers = markers
         self._moved = moved
         self.passage = Passage(data, TTL_LINE, self._find, lambda: True)
-        self._held: list[tuple[int, int]] = []
-        """A heap of (when it is over by the wall clock, offset)."""
+        self._held: list[tuple[int, Over]] = []
+        """A heap of (when it is over by the wall clock, which message)."""
         self._again: tuple[int, int] | None = None
         """(Offset, time): from there on messages were let go, the first of which is due then."""
         self._said = SaidThrough(log, leading, data, Outlived, moved)
@@ -174,7 +180,7 @@ class Lifetimes:
         stamp = record.timestamp_ms
         if self._ctx.mutants.ttl_of_whole_seconds:
             stamp -= stamp % 1000
-        heappush(self._held, (stamp + lifetime, record.offset))
+        heappush(self._held, (stamp + lifetime, over(record, self._ctx.mutants.marker_of_marker)))
         if len(self._held) > HELD_MAX + HELD_MAX // 4:
             self._let_go()
 
@@ -184,14 +190,14 @@ class Lifetimes:
         self._held.sort()
         gone = self._held[HELD_MAX:]
         del self._held[HELD_MAX:]
-        offset, due = min(offset for _, offset in gone), gone[0][0]
+        offset, due = min(one.offset for _, one in gone), gone[0][0]
         if self._again is not None:
             offset, due = min(offset, self._again[0]), min(due, self._again[1])
         self._again = (offset, due)
 
     def _first_kept(self) -> int:
         """Below it none is left."""
-        least = min((offset for _, offset in self._held), default=self.passage.at)
+        least = min((one.offset for _, one in self._held), default=self.passage.at)
         return min(least, self.passage.at if self._again is None else self._again[0])
 
     def _pause(self) -> None:
@@ -207,18 +213,37 @@ class Lifetimes:
             return
         if not ctx.decides(("R24.clock", ctx.now_ms >= self._doubted)):
             return
-        gone, over, taken = self._removed.hidden(data.history), OffsetSet(), 0
+        if self._markers.on:
+            self._offer()
+            return
+        gone, found, taken = self._removed.hidden(data.history), OffsetSet(), 0
         while held and held[0][0] <= now_ms and taken < RUNS_MAX:
-            offset = heappop(held)[1]
+            offset = heappop(held)[1].offset
             taken += 1
             if offset >= data.log_start and offset not in gone:
-                over.add(offset, offset + 1)
+                found.add(offset, offset + 1)
         self._named += taken
-        runs = [OffsetRange(start, end) for start, end in over.runs(0, NUMBER_MAX)]
+        runs = [OffsetRange(start, end) for start, end in found.runs(0, NUMBER_MAX)]
         if self._purges.write(runs, data.history):
             ctx.mark("R24.over")
             self._written = self._log.leo
             self._moved()
+
+    def _offer(self) -> None:
+        """What is over its time, and may leave a marker: it is kept until it is gone."""
+        data, held, now_ms = self._data, self._held, self._ctx.wall_ms
+        if self._markers.asked:
+            return
+        gone, some = self._removed.hidden(data.history), list[Over]()
+        while held and held[0][0] <= now_ms and len(some) < OFFERED_MAX:
+            one = heappop(held)[1]
+            if one.offset < data.log_start or one.offset in gone:
+                self._named += 1
+            else:
+                some.append(one)
+        again_ms = now_ms + AGAIN_MS * self._markers.offer(some)
+        for one in some:
+            heappush(held, (again_ms, one))
 
     def _say(self, through: int, least: int) -> None:
         """Write below where none is left, if that is so much further than what was said."""

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from liftlog.bounds import PRODUCERS_MAX
 from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
 from liftlog.core.replica.holding import NotNow
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
@@ -30,6 +31,7 @@ from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, decode_records, last_timestamp_ms, plain_payload, read_header
 from liftlog.messages import (
+    ERR_EXPECTED_ID,
     ERR_FENCED,
     ERR_LONG_STORED,
     ERR_NOT_DUE,
@@ -43,7 +45,7 @@ from liftlog.messages import (
 from liftlog.options.headers import ID_LINE, stored_id
 from liftlog.options.numbered import Numbered, StoredNumber, may_have_numbers, stored_number
 from liftlog.options.wishes import Wishes
-from liftlog.types import NO_OFFSET, PRODUCERS_MAX, Batch, LiftlogError, Record
+from liftlog.types import NO_OFFSET, Batch, LiftlogError, Record
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""
@@ -178,6 +180,8 @@ class RememberedIds:
             not_new = self._not_new(number, wish, places.place)
             if not_new is not None:
                 yield not_new
+            elif (elsewhere := self._not_behind(number, wish, places.place)) is not None:
+                yield elsewhere
             elif (misfit := places.misfit(number, wish)) is not None:
                 yield misfit
             elif wish.id is not None and not self._has_room():
@@ -208,6 +212,19 @@ class RememberedIds:
                 return self._not_read(number)
             return self._not_due(number, numbered, place, wish)
         return None
+
+    def _not_behind(self, number: int, wish: Wishes, place: int) -> NotNow | NotNext | None:
+        """What is to be said of one that expects another id on the message before it; None: nothing."""
+        if wish.after is None:
+            return None
+        if not self.whole:
+            return self._not_read(number)
+        last = self._table.find(wish.after, self._now_ms)
+        if self._ctx.decides(("L7.last-id", last != UNKNOWN and last == place - 1)):
+            return None
+        where = "is not remembered" if last == UNKNOWN else f"is that of the message at offset {last}"
+        text = f"wrong last msg ID: the next message gets offset {place}, and the id {where}"
+        return NotNext(number, place, ERR_EXPECTED_ID, text)
 
     def _not_due(self, number: int, numbered: Numbered, place: int, wish: Wishes) -> Again | NotNext | None:
         """L2: the same of a message that its producer has numbered."""

@@ -427,10 +427,13 @@ class Replica(LogView):
     @entry
     def on_lasts(self, event: LastsTold) -> None:
         """What storage says of the last records of subjects (L9)."""
-        roles = self.roles
-        if roles is not None and roles.leader.wait_no_more(roles.leader.lasts.told(event)):
+        roles, journal = self.roles, self.journal.roles if self.journal is not None else None
+        if journal is not None and journal.lasts_told(event):
+            pass
+        elif roles is not None and roles.leader.wait_no_more(roles.leader.lasts.told(event)):
             roles.serving.leo_moved()
-        self._settle()
+        for one in self._both():
+            one._settle()
 
     @entry
     def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired | SubjectsFolded) -> None:

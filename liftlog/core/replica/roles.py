@@ -11,6 +11,7 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifetimes import Lifetimes
+from liftlog.core.replica.markers import Markers
 from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
@@ -25,13 +26,14 @@ from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.messages import (
     ConsumerRequest,
     Deleting,
+    LastsTold,
     LogRead,
     PurgeSubjectsRequest,
     SubjectsFolded,
     SubjectsTold,
     TimeFound,
 )
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, Message
 
 
 class LeaderRoles(NamedTuple):
@@ -51,6 +53,7 @@ class LeaderRoles(NamedTuple):
     roll_ups: RollUps | None = None
     front: FrontLimits | None = None
     lifetimes: Lifetimes | None = None
+    markers: Markers | None = None
 
     def delete(
         self,
@@ -80,12 +83,30 @@ class LeaderRoles(NamedTuple):
             if isinstance(event, SubjectsTold):
                 self.consumers.work()
             return True
-        for asker in (self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers):
+        if self.markers is not None and event.request == self.markers.asked:
+            if isinstance(event, SubjectsFolded):
+                self.markers.behind(event)
+            return True
+        interest = self.consumers.interest if self.consumers is not None else None
+        askers = self.subject_purges, self.limits, self.roll_ups, self.front, self.consumers, interest
+        for asker in askers:
             if asker is not None and event.request == asker.asked:
                 if asker.told(event):
                     self.serving.leo_moved()
                 return True
         return False
+
+    def lasts_told(self, event: LastsTold) -> bool:
+        """Of a journal: whether storage's answer was for what may leave markers (R24)."""
+        asks = self.markers is not None and event.request == self.markers.asked
+        if asks and self.markers is not None:
+            self.markers.told(event)
+        return asks
+
+    def store_own(self, messages: list[Message]) -> None:
+        """Store messages that this leader has made itself."""
+        if self.leader.store_own(messages):
+            self.serving.leo_moved()
 
     def time_found(self, event: TimeFound) -> bool:
         """Of a journal: whether storage's answer was for a consumer that is being made."""
@@ -153,6 +174,7 @@ def hear_folded(
     if journal is not None and journal.consumers is not None:
         journal.consumers.counting.folded(event)
         journal.consumers.index_folded(event)
+        journal.consumers.interest.folded(event)
 
 
 def leader_roles(
@@ -170,14 +192,31 @@ def leader_roles(
             leads.lasts.heed(removed)
         return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
     deletions = Deletions(log, state, office.state)
-    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed)
-    consumers.tell(serving.leo_moved)
     subject_purges = SubjectPurges(log, state, office.state)
+    consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
+    consumers.tell(serving.leo_moved)
     limits = SubjectLimits(log, office.leader.log, removed, subject_purges)
     moved = serving.leo_moved
     roll_ups = RollUps(log, state, office.leader.log, removed, subject_purges, moved)
-    front = FrontLimits(office.leader.log, removed, subject_purges, limits, roll_ups, moved)
-    lifetimes = Lifetimes(log, state, office.leader.log, removed, subject_purges, moved)
+    markers = Markers(log, office.leader.log, removed, subject_purges, office.store_own, moved)
+    front = FrontLimits(
+        data=office.leader.log,
+        removed=removed,
+        purges=subject_purges,
+        limits=limits,
+        roll_ups=roll_ups,
+        markers=markers,
+        moved=moved,
+    )
+    lifetimes = Lifetimes(
+        log=log,
+        leading=state,
+        data=office.leader.log,
+        removed=removed,
+        purges=subject_purges,
+        markers=markers,
+        moved=moved,
+    )
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(state, leader, keeper, serving, purges, mirroring)._replace(
@@ -189,4 +228,5 @@ def leader_roles(
         roll_ups=roll_ups,
         front=front,
         lifetimes=lifetimes,
+        markers=markers,
     )

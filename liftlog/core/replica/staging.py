@@ -269,6 +269,7 @@ def _not_done(message: Message, wish: Wishes, part: BatchPart) -> str:
     """What a message of a batch asks for that only a message of its own can; empty if nothing."""
     facts = (
         (wish.id is None, "Nats-Msg-Id"),
+        (wish.after is None, "Nats-Expected-Last-Msg-Id"),
         (wish.numbered is None, "Liftlog-Producer"),
         (not wish.in_parcel, "Liftlog-Batch"),
         (wish.envelope is None, "Liftbridge's envelope"),

@@ -247,9 +247,14 @@ class SubjectPurges:
         self.go_on()
         return writes
 
-    def write(self, runs: Sequence[OffsetRange], history: EpochHistory) -> bool:
-        """Append entries that name these records. Whether there are any."""
-        entries = [encode_removed(epoch, some) for epoch, some in by_epoch(runs, history)]
+    def write(
+        self, runs: Sequence[OffsetRange], history: EpochHistory, *, done_with: bool = False
+    ) -> bool:
+        """Append entries that name these records; `done_with`: no consumer is to be given one of them
+        (R27). Whether there are any.
+        """
+        cut = by_epoch(runs, history)
+        entries = [encode_removed(epoch, some, done_with=done_with) for epoch, some in cut]
         if entries:
             log = self._log
             log.append(

@@ -78,9 +78,10 @@ class WorkQueue:
         return [entry for offsets in due for entry in self._naming(offsets)]
 
     def tick(self) -> None:
-        """Free the front, where it is time to."""
+        """Free the front, where it is time to; also where messages go by interest (R27)."""
         ctx, data = self._ctx, self._data
-        if not self.is_on or ctx.ticks - self._checked < self._check_after:
+        frees = data.config is not None and data.config.goes_when_done
+        if not frees or ctx.ticks - self._checked < self._check_after:
             return
         self._checked = ctx.ticks
         if self._office.no_promise or not self._removed.heeds_all:

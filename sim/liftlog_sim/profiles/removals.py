@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -11,6 +12,8 @@ from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, 
 
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
+INTEREST_SHARE = 0.5
+"""And of so many of the others messages go by interest (R27)."""
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
@@ -73,7 +76,27 @@ def removals(draws: Draws) -> Knobs:
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
     times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
     knobs = msgspec.structs.replace(knobs, storage_times=times)
+    marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
+    if marker_ms:
+        streams = tuple(_leaving_markers(one, marker_ms) for one in knobs.streams)
+        knobs = msgspec.structs.replace(knobs, streams=streams)
     return on_several(draws.part("several"), knobs)
+
+
+def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
+    """This stream, perhaps as one that consumers take messages out of (R26, R27)."""
+    if draws.part("queues").part(stream.name).random() < QUEUE_SHARE:
+        return msgspec.structs.replace(stream, work_queue=True, max_messages_per_subject=msgspec.UNSET)
+    if draws.part("interest").part(stream.name).random() < INTEREST_SHARE:
+        return msgspec.structs.replace(stream, interest=True, max_messages_per_subject=msgspec.UNSET)
+    return stream
+
+
+def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
+    """R24: unless it refuses messages while it is full (C6)."""
+    if stream.holds_most:
+        return stream
+    return msgspec.structs.replace(stream, allow_rollup=True, allow_ttl=True, marker_ttl_ms=marker_ms)
 
 
 def groups(draws: Draws) -> Knobs:
@@ -104,13 +127,7 @@ def consumers(draws: Draws) -> Knobs:
     (K1 to K8), and a stream for dead letters (K9).
     """
     knobs = removals(draws)
-    queues = draws.part("queues")
-    streams = tuple(
-        msgspec.structs.replace(one, work_queue=True, max_messages_per_subject=msgspec.UNSET)
-        if queues.part(one.name).random() < QUEUE_SHARE
-        else one
-        for one in knobs.streams
-    )
+    streams = tuple(_emptied(draws, one) for one in knobs.streams)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
     return msgspec.structs.replace(

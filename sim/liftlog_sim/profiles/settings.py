@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog.options.marking import marker_ms
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
@@ -127,7 +128,7 @@ def bounded(seed: int, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig,
     most = draws.choice((10, 40, 100))
     return tuple(
         stream
-        if stream.compact or stream.remembers_ms or stream.retention.unlimited
+        if stream.compact or stream.remembers_ms or marker_ms(stream) or stream.retention.unlimited
         else msgspec.structs.replace(
             stream,
             retention_ms=stream.retention_ms or 4000,

@@ -115,7 +115,7 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
         return
     if stream.config.mirrors:
         return  # It has been judged at the origin.
-    if stream.config.is_queue:
+    if world.account.deletions(partition).frees:
         return  # It lost its front, and what lies below the log start is no record.
     judge = LastsJudge(truth.contents, 0, stream.config.compact)
     if stream.config.has_journal:

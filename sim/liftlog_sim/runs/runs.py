@@ -312,8 +312,13 @@ WAYS: tuple[tuple[str, Callable[[StreamConfig], bool], LeftOf], ...] = (
         lambda config: config.is_queue,
         lambda world, config, deletions, start: deletions.done_and_left(start),
     ),
+    (
+        "InterestHolds",
+        lambda config: config.interest is True,
+        lambda world, config, deletions, start: deletions.unwanted(start),
+    ),
 )
-"""In which ways leaders remove messages (R22 to R26): the invariant, of which streams, and what is left that
+"""In which ways leaders remove messages (R22 to R27): the invariant, of which streams, and what is left that
 should be gone, from an offset on; empty if nothing is.
 """
 

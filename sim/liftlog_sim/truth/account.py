@@ -94,6 +94,8 @@ class Account:
             return
         for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
             self.consumers(message.partition).letter(message)
+        if truth.id in self._deletions:
+            self._deletions[truth.id].grown(before)
         self.checks.counts["ParcelWhole"] += 1
         problem = self.parcels.problem(truth.contents.committed, before)
         if problem:

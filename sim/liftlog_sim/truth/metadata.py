@@ -22,6 +22,7 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.options.marking import marker_ms
 from liftlog.types import Entry, InvariantViolation, PartitionId
 from liftlog_sim.truth.fronts import FrontLeast
 from liftlog_sim.truth.invariants import Violation
@@ -90,8 +91,12 @@ class MetadataTruth:
         """R22: by stream, the least number of messages of a subject that it was ever to keep."""
         self.front_limits: dict[int, FrontLeast] = {}
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
+        self.marking: set[int] = set()
+        """R24: streams that leave markers, from their creation."""
         self.queues: set[int] = set()
         """R26: streams that are work queues."""
+        self.interests: set[int] = set()
+        """R27: streams whose messages were ever to go by interest."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
@@ -150,8 +155,12 @@ class MetadataTruth:
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
             self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
+            if marker_ms(stream.config):
+                self.marking.add(stream.id)
             if stream.config.is_queue:
                 self.queues.add(stream.id)
+            if stream.config.interest is True:
+                self.interests.add(stream.id)
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:

@@ -82,7 +82,10 @@
                          keeps, nor older ones (R22, R25)
     RollUpHolds          nothing is left before a roll-up of it, where an entry says so, and at the end (R23)
     TtlHolds             nothing is left over its time, where an entry says so, and at the end (R24)
+    MarkerLeft           the last message of a subject does not go for its time without a marker (R24)
+    MarkerDue            a marker takes nothing that is to stay, nor a marker's place (R24)
     WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
+    InterestHolds        nothing is left that no consumer is to be given, at the end (R27)
     HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
@@ -125,7 +128,10 @@ STEP_INVARIANTS = (
     "LimitHolds",
     "RollUpHolds",
     "TtlHolds",
+    "MarkerLeft",
+    "MarkerDue",
     "WorkQueueHolds",
+    "InterestHolds",
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
@@ -185,8 +191,9 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
-    *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "SameConsumerState", "AckStays", "DeliveriesBounded"),
-    *("NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
+    *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
+    *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
+    *("MarkerLeft", "MarkerDue"),
     *("DeadLettersStored", "MirrorIsPrefix"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),

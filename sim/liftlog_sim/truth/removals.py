@@ -22,7 +22,9 @@ from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
 from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front
+from liftlog_sim.truth.interest import WantedMessages
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+from liftlog_sim.truth.marked import check_due, check_left, stored_by_leader
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.queues import DoneWith
 
@@ -36,12 +38,12 @@ def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ..
 class DeletionTruth:
     """Of one partition. `data`, `journal`: the truth about these logs. `asked`: what clients wanted to go.
     `starts`: where that copy begins now which begins last. `limits`: what streams were to keep, when that
-    was least (R22, R25), and which are work queues (R26).
+    was least (R22, R25), which are work queues (R26), and which ever went by interest (R27).
     """
 
     __slots__ = (
         *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
-        *("asked", "data", "done_with", "journal", "restated", "told"),
+        *("asked", "data", "done_with", "journal", "restated", "told", "wanted"),
     )
 
     def __init__(
@@ -58,6 +60,7 @@ class DeletionTruth:
         """Where any copy was ever seen to begin."""
         self._limits = limits if limits is not None else MetadataTruth()
         self.done_with = DoneWith(data)
+        self.wanted = WantedMessages(data)
         self.asked = AskedDeletions()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
@@ -81,6 +84,7 @@ class DeletionTruth:
                 continue
             if is_consumers(data):
                 self.done_with.take(data, offset + 1)
+                self.wanted.take(offset, data)
                 continue
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
@@ -92,6 +96,14 @@ class DeletionTruth:
             elif isinstance(entry, Restated):
                 self.restated = max(self.restated, entry.begin)
         return self._named
+
+    def grown(self, before: int) -> None:
+        """More of the data is committed than what lies below offset `before`. MarkerDue."""
+        stream = self.data.id.stream
+        for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
+            if record is not None and stored_by_leader(record):
+                age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
+                check_due(self.data, record, self._gone(), age_ms)
 
     def _gone(self) -> set[int]:
         """The offsets that are named."""
@@ -106,7 +118,8 @@ class DeletionTruth:
         stream, limits = self.data.id.stream, self._limits
         keeps = limits.subject_limits.get(stream, 0)
         least = limits.front_limits.get(stream, FrontLeast())
-        any_limit = keeps or any(least)
+        marks = stream in limits.marking
+        any_limit = keeps or any(least) or marks
         ours = {named[0] for named in entry.named() if any_limit and named not in self._named}
         gone = {offset for offset, _ in (*self._named, *entry.named())} if any_limit else set[int]()
         if self.is_queue:
@@ -119,15 +132,23 @@ class DeletionTruth:
             problem = self.asked.unasked(named[0], self.data, self._named)
             if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
                 problem = ""
-            if problem and (
-                was_rolled_up(self.data, named[0]) or over_at(self.data, named[0]) <= written_ms
-            ):
+            if problem and self.by_interest and entry.done_with and named[0] < self.data.hw:
+                wants = self.wanted.by(named[0])
+                problem = f"{problem}; consumer {wants!r} is to be given it" if wants else ""
+            if problem and was_rolled_up(self.data, named[0]):
                 problem = ""
-            if problem and least.takes(named[0], written_ms, self.data, gone, ours):
+            if problem and least._replace(age_ms=0).takes(named[0], written_ms, self.data, gone, ours):
                 problem = ""
             if problem and keeps and named[0] < self.data.hw:
                 newer = newer_of_subject(self.data, named[0], gone)
                 problem = "" if newer >= keeps else f"{problem}; of its subject {newer} newer ones are left"
+            if problem and (
+                over_at(self.data, named[0]) <= written_ms
+                or least.takes(named[0], written_ms, self.data, gone, ours)
+            ):
+                problem = ""
+                if marks:
+                    check_left(self.data, named[0], gone)
             if not problem and epoch_at(self.data.history, named[0]) != entry.epoch:
                 problem = f"offset {named[0]} of epoch {entry.epoch}, where no such record is committed"
             if problem:
@@ -169,6 +190,21 @@ class DeletionTruth:
         """R26: whether this is a work queue's."""
         return self.data.id.stream in self._limits.queues
 
+    @property
+    def frees(self) -> bool:
+        """R26, R27: whether the front goes up to the first message that is left."""
+        return self.is_queue or self.by_interest
+
+    @property
+    def by_interest(self) -> bool:
+        """R27: whether messages of this stream were ever to go so."""
+        return self.data.id.stream in self._limits.interests
+
+    def unwanted(self, start: int) -> str:
+        """R27: what is left from `start` on that no consumer wants; empty if nothing is."""
+        left = self.wanted.unwanted(start, self._gone())
+        return f"partition {self.data.id}: offset {left[0]} is left, which nobody wants" if left else ""
+
     def acked(self, journal: int, start: int) -> None:
         """A client was told of an ack by the journal below this offset; copies begin at `start` or below.
         WorkQueueHolds.
@@ -182,7 +218,7 @@ class DeletionTruth:
         return f"partition {self.data.id}: offset {left[0]} is left, which is done with" if left else ""
 
     def front(self) -> int:
-        """R26: the first message that is left."""
+        """R26, R27: the first message that is left."""
         return front_of(0, self.data.hw, self._gone())
 
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:

@@ -78,8 +78,9 @@ class LogStarts:
         stream = newest.by_id.get(log[0]) if newest is not None else None
         kept = stream is not None and stream.config.retention.unlimited
         most = truth.purge_asked if kept else truth.hw
-        if stream is not None and stream.config.is_queue and not log.is_journal and start > most:
-            most = max(most, self._account.deletions(log).front())  # R26
+        if stream is not None and not log.is_journal and start > most:
+            emptied = self._account.deletions(log)
+            most = max(most, emptied.front()) if emptied.frees else most  # R26, R27
         if log.is_journal:
             # Not past what a committed entry says to be said again (R21).
             deletions = self._account.deletions(log.partition)

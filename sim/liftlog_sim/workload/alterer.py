@@ -56,6 +56,8 @@ ROLL_UP_SHARE = 0.2
 """And how often whether messages may roll up others, of a stream of which they may (R23)."""
 TTL_SHARE = 0.1
 """And whether they may say for how long they stay (R24)."""
+INTEREST_SHARE = 0.15
+"""And whether messages go by interest, of a stream of which they did (R27)."""
 LOCKED_MAX_US = 2 * SECOND
 BATCHES_SHARE = 0.1
 AGAIN_US = 300 * MILLISECOND
@@ -105,6 +107,8 @@ class Alterer:
             self._ask(turn.name, stream, draws, allows)
         elif target.config.has_ttl and draws.part("times").random() < TTL_SHARE:
             self._ask(turn.name, stream, draws, StreamChanges(allow_ttl=draws.part("lets").random() < 0.8))
+        elif target.config.interest is True and draws.part("interest").random() < INTEREST_SHARE:
+            self._ask(turn.name, stream, draws, StreamChanges(interest=draws.part("by").random() < 0.8))
         elif target.config.allow_batches is True and draws.part("batches").random() < BATCHES_SHARE:
             changes = StreamChanges(allow_batches=draws.part("takes").random() < 0.8)
             self._ask(turn.name, stream, draws, changes)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from liftlog.types import Message
 from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.kernel import MILLISECOND
 
 SHARE = 0.4
@@ -58,6 +59,18 @@ def messages(
         made = _wrong(made, draws.part("how"))
     pause_us = draws.part("pause").choice(PAUSES_US)
     return [(place * pause_us, message) for place, message in enumerate(made)]
+
+
+def begun(cluster: Cluster, sent: Sequence[tuple[int, Message]]) -> list[Message]:
+    """Those that are sent at once; the others are, each by itself, when it is time."""
+
+    def publish(message: Message, second: object) -> None:
+        cluster.bus.publish(message.subject, [message])
+
+    for after_us, message in sent:
+        if after_us:
+            cluster.kernel.after(after_us, publish, message)
+    return [message for after_us, message in sent if not after_us]
 
 
 def _wrong(made: list[Message], draws: Draws) -> list[Message]:

@@ -69,6 +69,11 @@ FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WOR
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
 """Consumers of a work queue that somebody asks for. Of those that may be given the same the first is made;
 the last of these is never."""
+OF_INTEREST = ("some-0", "some-1", "last-0", "some-0", "some-1", "idle-0", "work-0")
+"""Those of a stream whose messages go by interest (R27): few, so that some go. One without a filter holds all
+that it was not given."""
+DELETED_SHARE, EMPTIED_SHARE = 0.01, 0.05
+"""How often a consumer is deleted; where its messages go by interest."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
 """So often an ack without an answer is sent again."""
@@ -130,17 +135,20 @@ class ConsumingClient:
             target = targets[draws.randrange(len(targets))]
             buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
             names = tuple(CONFIGS) if buries else ALIVE
-            self._act(target, draws.choice(OF_QUEUE if target.config.is_queue else names), turn)
+            if target.config.goes_when_done:
+                names = OF_QUEUE if target.config.is_queue else OF_INTEREST
+            self._act(target, draws.choice(names), turn)
         self._turns.take(self._fire)
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
         former = self._former.get((target, name), 0)
+        deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
         if former and chance > 1 - STUBBORN_SHARE:
             self._pull(target, former, turn.name, turn.draws, MORE_MAX)
         elif not number or chance < 0.03:
             self._create(target, name, turn)
-        elif chance < 0.04 and not CONFIGS[name].inactive_ms:
+        elif chance < 0.03 + deleted and not CONFIGS[name].inactive_ms:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from liftlog.types import ID_BYTES_MAX, PartitionId
+from liftlog.bounds import ID_BYTES_MAX
+from liftlog.types import PartitionId
 from liftlog_sim.chance.draws import Draws
 
 PLAIN_SHARE, RETRIED_SHARE, REPEATED_SHARE = 0.15, 0.25, 0.35
+BEHIND_SHARE = 0.1
+"""So many messages expect the last id that was drawn on the message before them."""
 RECENT = 12
 """So many ids of a partition are sent again for no reason."""
 TOO_LONG = b"Nats-Msg-Id: " + b"i" * (ID_BYTES_MAX + 1)
@@ -49,6 +52,13 @@ class MessageIdsInUse:
         recent.append(id)
         self._of[value] = id
         return id
+
+    def behind(self, partition: PartitionId, draws: Draws) -> list[bytes]:
+        """The header of a message that is to lie behind the one whose id was drawn last; none: anywhere."""
+        recent = self._recent.get(partition)
+        if not recent or draws.random() >= BEHIND_SHARE:
+            return []
+        return [b"Nats-Expected-Last-Msg-Id: " + recent[-1]]
 
     def unknown(self, partition: PartitionId, value: bytes) -> None:
         """Nobody knows whether this message was stored, or a leader says that it has not stored it."""

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from liftlog.options.marking import marker_ms
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 
 ROLL_UP_SHARE, ALL_SHARE = 0.15, 0.1
 """How many messages roll up others, and how many of these all of the partition."""
-TTL_SHARE = 0.2
+TTL_SHARE, MARKED_SHARE = 0.2, 0.7
 TIMES = (b"1", b"1500ms", b"2", b"3s", b"5", b"10", b"1h")
-"""How many messages say for how long they are to stay, and how long that is."""
+"""How many messages say for how long they are to stay, also where the last of a subject leaves a marker, and
+how long that is.
+"""
 REFUSED = b"Nats-Rollup: "
 """L4: of streams without a journal."""
 NO_SUCH = b"Nats-Rollup: some"
@@ -31,7 +34,8 @@ def roll_up_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
 
 def ttl_lines(config: StreamConfig, draws: Draws) -> Sequence[bytes]:
     """The header of a message that goes after a time; none: it says nothing of that."""
-    if not config.has_ttl or draws.random() >= TTL_SHARE:
+    share = MARKED_SHARE if marker_ms(config) else TTL_SHARE
+    if not config.has_ttl or draws.random() >= share:
         return ()
     times = TIMES if config.retention_ms else (*TIMES, b"never")
     return (b"Nats-TTL: " + draws.choice(times),)

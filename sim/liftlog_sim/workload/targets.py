@@ -39,4 +39,4 @@ class Target:
 def loses_records(target: Target) -> bool:
     """Whether the stream's front, or records within it, may go."""
     config = target.config
-    return config.compact or config.is_queue or not config.retention.unlimited
+    return config.compact or config.goes_when_done or not config.retention.unlimited

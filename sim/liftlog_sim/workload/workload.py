@@ -347,6 +347,7 @@ class Publisher:
             if run is not None and not wish.enveloped:
                 lines.append(self._shared.numbers.number(run, value, 0, own.part("number"))[0])
             elif strange and target.config.remembers_ms and not wish.enveloped:
+                lines += self._shared.ids.behind(target.partition, own.part("behind"))
                 id = self._shared.ids.draw(target.partition, value, own.part("id"))
                 lines += [] if id is None else [b"Nats-Msg-Id: " + id]
             if expected >= 0 and not (wish.enveloped and expected + place == 0):
@@ -442,15 +443,9 @@ class Publisher:
             sent = batching.messages(
                 list(zip(values, lines, strict=True)), reply, target.subject, filler, ends, own.part("batch")
             )
-            now += [message for after_us, message in sent if not after_us]
-            for after_us, message in sent:
-                if after_us:
-                    self._cluster.kernel.after(after_us, self._publish_later, target.subject, message)
+            now += batching.begun(self._cluster, sent)
             place += size
         self._send(target, target.subject, now, operations, with_reply)
-
-    def _publish_later(self, subject: bytes, message: Message) -> None:
-        self._cluster.bus.publish(subject, [message])
 
     def _send(
         self,

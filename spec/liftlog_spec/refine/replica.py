@@ -56,18 +56,19 @@ Question = tuple[int, int, int]
 """Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
 which epoch, its number."""
 PUBLISHED = ("Published", "LastsTold", "Mirrored")
-"""The events in which a leader writes, some of it only when it knows the last record of a subject (L9); the
-last is the answer of a mirror's origin (R28). The model lets it write at any moment.
+"""The events in which a leader writes, some of it only when it knows the last record of a subject (L9), and
+markers where that goes (R24); the last is the answer of a mirror's origin (R28). The model lets it write at
+any moment.
 """
 
 
 WORKED = (
     *("ClientRequest", "SubjectsTold", "TimeFound", "Received", "Durable", "LogRead", "TimerFired"),
-    "LetterAnswered",
+    *("LetterAnswered", "LastsTold"),
 )
 """Those in which it writes entries of the journal: it is asked to, it knows which messages a purge is about,
-there are messages for who waits for them, what was given is due again, it says again what is gone, or a dead
-letter is stored.
+there are messages for who waits for them, what was given is due again, it says again what is gone, a dead
+letter is stored, or it knows of which messages that are over others of their subject remain (R24).
 """
 
 
