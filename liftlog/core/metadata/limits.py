@@ -82,6 +82,8 @@ def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
 
 def _queue_problem(config: StreamConfig) -> str:
     """R26: why it can be no work queue; empty if it can."""
+    if not config.is_queue:
+        return ""
     if not config.has_journal:
         return (
             "work_queue takes messages out of the middle of a log: create the stream with removal (stream "
@@ -139,6 +141,8 @@ def _mirror_problem(config: StreamConfig) -> str:
     refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
     of which no entry says that it is gone would count as a message, and a mirror has empty ones.
     """
+    if not config.mirrors:
+        return ""
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     unfit = {
@@ -231,13 +235,11 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
             "streams; leave one of them out"
         )
-    if config.is_queue and (problem := _queue_problem(config)):
+    if problem := _queue_problem(config) or _mirror_problem(config):
         return problem
     if config.interest is True and (problem := _interest_problem(config)):
         return problem
     if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
-        return problem
-    if config.mirrors and (problem := _mirror_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
