@@ -16,6 +16,7 @@ from __future__ import annotations
 from liftlog.messages.clients import (
     ERR_BATCH_COMMIT,
     ERR_BATCH_DISABLED,
+    ERR_BATCH_DUPLICATE,
     ERR_BATCH_HEADER,
     ERR_BATCH_ID,
     ERR_BATCH_INCOMPLETE,
@@ -282,6 +283,7 @@ __all__ = [
     "DELIVER_TIME",
     "ERR_BATCH_COMMIT",
     "ERR_BATCH_DISABLED",
+    "ERR_BATCH_DUPLICATE",
     "ERR_BATCH_HEADER",
     "ERR_BATCH_ID",
     "ERR_BATCH_INCOMPLETE",

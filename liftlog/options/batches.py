@@ -44,11 +44,12 @@ class BatchPart(NamedTuple):
 
 class WholeBatch(NamedTuple):
     """What is to be stored, or refused, as one. `lasts`: subjects, and which offset the last record of each
-    is to have before the batch (L9).
+    is to have before the batch (L9). `ids`: of its messages that have one, and their places in it (L7).
     """
 
     id: bytes
     lasts: tuple[tuple[bytes, int], ...]
+    ids: tuple[tuple[bytes, int], ...] = ()
 
 
 def part_in(theirs: Mapping[bytes, bytes]) -> BatchPart | None:

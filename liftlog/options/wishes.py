@@ -91,7 +91,8 @@ class Wishes(NamedTuple):
     @property
     def asks_ids(self) -> bool:
         """Whether it is about what is remembered (L7, L2)."""
-        return self.id is not None or self.numbered is not None or self.after is not None
+        known = self.id is not None or self.numbered is not None or self.after is not None
+        return known or (self.whole is not None and bool(self.whole.ids))
 
     @property
     def compares(self) -> bool:

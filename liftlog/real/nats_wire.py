@@ -72,6 +72,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_BATCH_HEADER: (400, 10177),
     messages.ERR_BATCH_LARGE: (400, 10199),
     messages.ERR_BATCH_INCOMPLETE: (400, 10176),
+    messages.ERR_BATCH_DUPLICATE: (400, 10201),
     messages.ERR_BATCH_MANY: (429, 10210),
     messages.ERR_EXPECTED_WITHIN: (400, 10164),
     messages.ERR_SCHEDULE_DISABLED: (400, 10188),

@@ -20,6 +20,7 @@ from liftlog.format import decode_records
 from liftlog.messages import (
     ERR_BATCH_COMMIT,
     ERR_BATCH_DISABLED,
+    ERR_BATCH_DUPLICATE,
     ERR_BATCH_HEADER,
     ERR_BATCH_ID,
     ERR_BATCH_INCOMPLETE,
@@ -256,7 +257,7 @@ def test_L11_a_leader_that_is_cut_off_forgets_its_batches() -> None:
 def test_L11_a_message_that_is_refused_ends_its_batch() -> None:
     world, partition = opened(dedupe_window_ms=60_000)
     wrong = (
-        part("a", 2, "", "Nats-Msg-Id: 1"),
+        part("a", 2, "", "Nats-Expected-Last-Msg-Id: 1"),
         part("b", 2, "", "Liftlog-Producer: p", "Liftlog-Run: 1", "Liftlog-Sequence: 0"),
         part("c", 2, "", "Liftlog-Ack-Policy: leader"),
         part("d", 2, "", "Liftlog-Ack: full"),
@@ -392,6 +393,44 @@ def test_L11_one_that_counts_for_those_behind_it_does_so_whole() -> None:
     publish(world, partition, part("x", 1), part("x", 2, "1"), behind)
     assert world.run_until(lambda: bool(acks_for(world, b"_INBOX.b")))
     assert stored(world, partition) == [b"x1", b"x2", b"behind"]
+
+
+@pytest.mark.parametrize("without", ["", "L7.known"])
+def test_L11_L7_a_batch_of_which_one_is_known_is_not_stored(without: str) -> None:
+    world, partition = opened(dedupe_window_ms=60_000, mutants=Mutants(without=without))
+    publish(world, partition, part("x", 1, "", "Nats-Msg-Id: 1"), part("x", 2, "1", "Nats-Msg-Id: 2"))
+    publish(world, partition, part("y", 1), part("y", 2, "1", "Nats-Msg-Id: 2"))
+    publish(world, partition, part("z", 1, "", "Nats-Msg-Id: 3"), part("z", 2, "1", "Nats-Msg-Id: 3"))
+    publish(world, partition, Message(SUBJECT, b"_INBOX.p", block("Nats-Msg-Id: 2"), b"again"))
+    assert world.run_until(lambda: bool(acks_for(world, b"_INBOX.x2")) and bool(acks_for(world, b"_INBOX.p")))
+    if without:
+        assert stored(world, partition) == [b"x1", b"x2", b"y1", b"y2", b"again"]
+        return
+    assert world.run_until(lambda: len(refused(world)) == 2)
+    assert sorted(refused(world)) == [
+        (ERR_BATCH_DUPLICATE, b"_INBOX.y2"),
+        (ERR_BATCH_DUPLICATE, b"_INBOX.z2"),
+    ]
+    (again,) = acks_for(world, b"_INBOX.p")
+    assert (again.offsets_from, again.duplicate) == (4, True)
+    assert stored(world, partition) == [b"x1", b"x2"]
+    # What was refused leaves its ids free.
+    publish(world, partition, part("w", 1, "", "Nats-Msg-Id: 3"), part("w", 2, "1"))
+    assert world.run_until(lambda: bool(acks_for(world, b"_INBOX.w2")))
+
+
+def test_L11_L7_ids_of_a_batch_need_room_and_a_table_that_is_read() -> None:
+    world, partition = opened(dedupe_window_ms=60_000, dedupe_ids_max=2)
+    publish(world, partition, part("x", 1, "", "Nats-Msg-Id: 1"), part("x", 2, "1"))
+    publish(world, partition, part("y", 1, "", "Nats-Msg-Id: 2"), part("y", 2, "1", "Nats-Msg-Id: 3"))
+    assert refused(world) == [(ERR_OVERLOAD, b"_INBOX.y2")]
+    roles = world.replica(world.leader(partition), partition).roles
+    assert roles is not None
+    roles.leader.ids.whole = False
+    publish(world, partition, part("z", 1, "", "Nats-Msg-Id: 2"), part("z", 2, "1"))
+    publish(world, partition, part("w", 1), part("w", 2, "1"))
+    assert refused(world)[1:] == [(ERR_NOT_READY, b"_INBOX.z2")]
+    assert stored(world, partition) == [b"x1", b"x2", b"w1", b"w2"]
 
 
 # -- planted ---------------------------------------------------------------------------------------------

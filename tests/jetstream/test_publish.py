@@ -509,15 +509,14 @@ async def test_what_a_batch_has_changed_cannot_be_expected(user: User) -> None:
 
 
 @proves(P, BATCH, "Nats-Msg-Id")
-@refused("for now: publish with ids one by one")
-async def test_a_batch_with_ids(user: User) -> None:
+async def test_a_batch_with_an_id_that_is_known_is_refused(user: User) -> None:
     await user.create(allow_atomic=True)
-    told = await send_part(user, 1, Nats_Msg_Id="x")
-    if user.liftlog:
-        assert told["error"]["err_code"] == 10177
-        return
-    assert told == {}
+    assert await send_part(user, 1, Nats_Msg_Id="x") == {}
     assert (await send_part(user, 2, "1", Nats_Msg_Id="y"))["seq"] == 2
+    assert await send_part(user, 1) == {}
+    assert (await send_part(user, 2, "1", Nats_Msg_Id="y"))["error"]["err_code"] == 10201
+    assert (await user.publish("z", headers={"Nats-Msg-Id": "x"}))[0].duplicate is True
+    assert (await user.info()).state.messages == 2
 
 
 @proves(P, PUBLISH, "a sealed stream")

@@ -82,8 +82,6 @@ def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
 
 def _queue_problem(config: StreamConfig) -> str:
     """R26: why it can be no work queue; empty if it can."""
-    if not config.is_queue:
-        return ""
     if not config.has_journal:
         return (
             "work_queue takes messages out of the middle of a log: create the stream with removal (stream "
@@ -136,13 +134,26 @@ def _markers_problem(config: StreamConfig) -> str:
     return ""
 
 
+def _group_problem(config: StreamConfig) -> str:
+    """N11: why it cannot share what comes with others; empty if it can."""
+    if config.remembers_ms:
+        return (
+            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
+            "another stream of the group, which does not know it; leave one of them out"
+        )
+    if config.allow_batches is True:
+        return (
+            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
+            "streams; leave one of them out"
+        )
+    return ""
+
+
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
     refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
     of which no entry says that it is gone would count as a message, and a mirror has empty ones.
     """
-    if not config.mirrors:
-        return ""
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     unfit = {
@@ -153,10 +164,10 @@ def _mirror_problem(config: StreamConfig) -> str:
         "max_messages_per_subject": config.keeps_of_subject,
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
+        "allow_batches": config.allow_batches is True,
         "work_queue": config.is_queue,
         "interest": config.interest is True,
         "queue_group": config.shares_in,
-        "allow_batches": config.allow_batches is True,
     }
     named = next((name for name, value in unfit.items() if value), "")
     if not named:
@@ -184,11 +195,8 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
             "still needed; leave one of them out"
         )
-    if config.shares_in and config.remembers_ms:
-        return (
-            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
-            "another stream of the group, which does not know it; leave one of them out"
-        )
+    if config.shares_in and (problem := _group_problem(config)):
+        return problem
     if config.holds_most and config.compact:
         return (
             "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
@@ -230,16 +238,13 @@ def limits_problem(config: StreamConfig) -> str:
             "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
             "create --removal), which cannot be altered later"
         )
-    if config.allow_batches is True and config.shares_in:
-        return (
-            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
-            "streams; leave one of them out"
-        )
-    if problem := _queue_problem(config) or _mirror_problem(config):
+    if config.is_queue and (problem := _queue_problem(config)):
         return problem
     if config.interest is True and (problem := _interest_problem(config)):
         return problem
     if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
+        return problem
+    if config.mirrors and (problem := _mirror_problem(config)):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

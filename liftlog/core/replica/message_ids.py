@@ -31,6 +31,7 @@ from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, decode_records, last_timestamp_ms, plain_payload, read_header
 from liftlog.messages import (
+    ERR_BATCH_DUPLICATE,
     ERR_EXPECTED_ID,
     ERR_FENCED,
     ERR_LONG_STORED,
@@ -42,6 +43,7 @@ from liftlog.messages import (
     ReadLog,
     TimeFound,
 )
+from liftlog.options.batches import WholeBatch
 from liftlog.options.headers import ID_LINE, stored_id
 from liftlog.options.numbered import Numbered, StoredNumber, may_have_numbers, stored_number
 from liftlog.options.wishes import Wishes
@@ -184,7 +186,7 @@ class RememberedIds:
                 yield elsewhere
             elif (misfit := places.misfit(number, wish)) is not None:
                 yield misfit
-            elif wish.id is not None and not self._has_room():
+            elif not self._has_room(wish):
                 yield NotNow(number, ERR_OVERLOAD, self._full())
             elif wish.numbered is not None and not self._has_room_for(wish.numbered):
                 yield NotNow(number, ERR_OVERLOAD, self._full_of_producers())
@@ -196,11 +198,15 @@ class RememberedIds:
                     wish = wishes[number] = made
                 number_of = StoredNumber(wish.numbered, wish.span, wish.cursor) if wish.numbered else None
                 self._remember(wish.id, number_of, places.place, now_ms)
+                for id, place in wish.whole.ids if wish.whole is not None else ():
+                    self._remember(id, None, places.place + place, now_ms)
                 places.take(number, wish)
 
     def _not_new(self, number: int, wish: Wishes, place: int) -> Again | NotNow | NotNext | None:
         """What is to be said of one that is there, or must not be before others are; None: it is new."""
         ctx, id, numbered = self._ctx, wish.id, wish.numbered
+        if wish.whole is not None:
+            return self._not_new_whole(number, wish.whole)
         if id is not None:
             if not ctx.decides(("L7.unread", self.whole)):
                 return self._not_read(number)
@@ -211,6 +217,18 @@ class RememberedIds:
             if not ctx.decides(("L2.unread", self.whole)):
                 return self._not_read(number)
             return self._not_due(number, numbered, place, wish)
+        return None
+
+    def _not_new_whole(self, number: int, batch: WholeBatch) -> NotNow | NotNext | None:
+        """L11: the same of a batch, of which nothing is stored if a message of it is there."""
+        if batch.ids and not self._ctx.decides(("L7.unread", self.whole)):
+            return self._not_read(number)
+        for id, _ in batch.ids:
+            found = self._table.find(id, self._now_ms)
+            if not self._ctx.decides(("L7.known", found == UNKNOWN)):
+                shown = id.decode("ascii", "backslashreplace")[:64]
+                text = f"message id {shown!r} is that of the message at offset {found}: nothing is stored"
+                return NotNext(number, found + 1, ERR_BATCH_DUPLICATE, text)
         return None
 
     def _not_behind(self, number: int, wish: Wishes, place: int) -> NotNow | NotNext | None:
@@ -285,12 +303,16 @@ class RememberedIds:
             f"{self._name} --dedupe-ids-max N"
         )
 
-    def _has_room(self) -> bool:
+    def _has_room(self, wish: Wishes) -> bool:
+        """For the ids of a message, or of a batch."""
+        more = len(wish.whole.ids) if wish.whole is not None else int(wish.id is not None)
+        if not more:
+            return True
         table, most = self._table, self._most
         if self._ctx.mutants.full_table_forgets:
-            while len(table) >= most:
+            while len(table) + more > most and len(table):
                 table.drop_oldest()
-        return self._ctx.decides(("L7.full", len(table) < most))
+        return self._ctx.decides(("L7.full", len(table) + more <= most))
 
     @property
     def _most(self) -> int:

@@ -15,6 +15,7 @@ from liftlog.core.replica.lasts import LastRecords
 from liftlog.core.replica.state import LogState
 from liftlog.format import HEADER_BYTES, RECORD_HEAD_BYTES
 from liftlog.messages import (
+    ERR_BATCH_DUPLICATE,
     ERR_BATCH_HEADER,
     ERR_BATCH_INCOMPLETE,
     ERR_BATCH_LARGE,
@@ -37,7 +38,7 @@ SILENT_MS = 10_000
 class StagedBatch:
     """The messages of a batch, up to now. `due`: the number of the next one."""
 
-    __slots__ = ("due", "expected", "lasts", "records", "size", "until", "written")
+    __slots__ = ("due", "expected", "ids", "lasts", "records", "size", "until", "written")
 
     def __init__(self, due: int) -> None:
         self.due = due
@@ -48,6 +49,8 @@ class StagedBatch:
         """L6: the offset of the first one."""
         self.lasts: list[tuple[bytes, int]] = []
         """L9: what they expect of last records."""
+        self.ids: dict[bytes, int] = {}
+        """L7: of those that have one, and their places."""
         self.written: set[bytes] = set()
         """Their subjects."""
         self.until = 0
@@ -58,8 +61,10 @@ class StagedBatch:
         self.due += 1
         self.until = until
 
-    def keep(self, record: ParcelRecord, size: int) -> None:
+    def keep(self, record: ParcelRecord, size: int, id: bytes | None) -> None:
         """And is in it."""
+        if id is not None:
+            self.ids[id] = len(self.records)
         self.records.append(record)
         self.size += size
 
@@ -135,7 +140,7 @@ class Staging:
     def _keep(self, batch: StagedBatch, message: Message, wish: Wishes) -> None:
         record = _record(message, wish)
         size = _size(record)
-        batch.keep(record, size)
+        batch.keep(record, size, wish.id)
         self._ctx.batches.add(size)
         if not self._ctx.mutants.batch_expects_nothing:
             batch.expect(wish, message.subject)
@@ -168,6 +173,9 @@ class Staging:
         if part.number > 1 and wish.expected is not None:
             text = "the first message of a batch alone may expect an offset, or a last sequence"
             return Refusal(ERR_EXPECTED_WITHIN, text)
+        if wish.id in batch.ids:
+            text = "two messages of a batch have one id (Nats-Msg-Id): nothing of it is stored"
+            return Refusal(ERR_BATCH_DUPLICATE, text)
         if any(subject in batch.written for subject, _ in wish.lasts(message.subject)):
             text = "a message expects the last record of a subject that its batch has already"
             return Refusal(ERR_EXPECTED_WITHIN, text)
@@ -243,7 +251,7 @@ def _whole(part: BatchPart, wish: Wishes, batch: StagedBatch) -> Wishes:
         full_ack=wish.full_ack,
         expected=batch.expected,
         parcel=Parcel(len(records), plain_of(records)),
-        whole=WholeBatch(part.id, tuple(batch.lasts)),
+        whole=WholeBatch(part.id, tuple(batch.lasts), tuple(batch.ids.items())),
     )
 
 
@@ -268,7 +276,7 @@ def _incomplete(part: BatchPart, why: str) -> Refusal:
 def _not_done(message: Message, wish: Wishes, part: BatchPart) -> str:
     """What a message of a batch asks for that only a message of its own can; empty if nothing."""
     facts = (
-        (wish.id is None, "Nats-Msg-Id"),
+        (part.kept or wish.id is None, "Nats-Msg-Id on eob"),
         (wish.after is None, "Nats-Expected-Last-Msg-Id"),
         (wish.numbered is None, "Liftlog-Producer"),
         (not wish.in_parcel, "Liftlog-Batch"),

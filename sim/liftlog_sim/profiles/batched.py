@@ -20,4 +20,7 @@ def batched(seed: int, knobs: Knobs) -> tuple[StreamConfig, ...]:
         return knobs.streams
     if draws.random() >= BATCHED:
         return knobs.streams
-    return tuple(msgspec.structs.replace(stream, allow_batches=True) for stream in knobs.streams)
+    return tuple(
+        stream if stream.mirrors else msgspec.structs.replace(stream, allow_batches=True)
+        for stream in knobs.streams
+    )

@@ -14,6 +14,8 @@ from liftlog.types import PartitionId
 from liftlog_sim.chance.draws import Draws
 
 PLAIN_SHARE, RETRIED_SHARE, REPEATED_SHARE = 0.15, 0.25, 0.35
+WITHIN_SHARE = 0.25
+"""So many messages of a batch have an id."""
 BEHIND_SHARE = 0.1
 """So many messages expect the last id that was drawn on the message before them."""
 RECENT = 12
@@ -52,6 +54,13 @@ class MessageIdsInUse:
         recent.append(id)
         self._of[value] = id
         return id
+
+    def line(self, partition: PartitionId, value: bytes, draws: Draws) -> list[bytes]:
+        """The header of a message of a batch; most have none, and most ids are new."""
+        if draws.random() >= WITHIN_SHARE:
+            return []
+        id = self.draw(partition, value, draws.part("drawn"))
+        return [] if id is None else [b"Nats-Msg-Id: " + id]
 
     def behind(self, partition: PartitionId, draws: Draws) -> list[bytes]:
         """The header of a message that is to lie behind the one whose id was drawn last; none: anywhere."""

@@ -436,6 +436,8 @@ class Publisher:
                 shared.expectations.update({value: expected + nth for nth, value in enumerate(values)})
                 self._since.update(dict.fromkeys(values, self._account.truth(target.partition).hw))
             lines[0] += self._rivalry.lines(target, target.subject, values[0], place, draws.part("rivalry"))
+            for value, its in zip(values, lines, strict=True) if target.config.remembers_ms else ():
+                its += shared.ids.line(target.partition, value, own.part("id", value))
             shared.account.parcels.sent(values)
             operations += [ClientOperation("send", self.number, target, now_us, value) for value in values]
             ends = [b"Liftlog-Ack: full"] if self._asks_full else []
