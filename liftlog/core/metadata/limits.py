@@ -154,7 +154,8 @@ def _group_problem(config: StreamConfig) -> str:
 
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
-    refuse any of that, take it for a repetition, or act on what its headers say.
+    refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
+    of which no entry says that it is gone would count as a message, and a mirror has empty ones.
     """
     if not config.mirrors:
         return ""
@@ -162,6 +163,7 @@ def _mirror_problem(config: StreamConfig) -> str:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     unfit = {
         "compact": config.compact,
+        "removal": config.has_journal,
         "dedupe_window_ms": config.remembers_ms,
         "messages_max": config.holds_most,
         "bytes_max": config.holds_bytes,
