@@ -149,6 +149,7 @@ class Mutants(msgspec.Struct, frozen=True):
     front_takes_to_last_old: bool = False  # R25
     bytes_count_deleted: bool = False  # R25
     bytes_below_start: bool = False  # R25
+    full_by_counted: bool = False  # C6
     ttl_not_inherited: bool = False  # R24
     ttl_said_first: bool = False  # R24
     ttl_of_whole_seconds: bool = False  # R24

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 NUMBER_MAX = (1 << 53) - 1
-"""V1: no term, epoch, offset, index, version or incarnation is greater. What counts a million times a second
-gets there in 285 years, and every JSON reader holds it exactly."""
+"""V1: no number that counts is greater: a million a second are 285 years, and JSON holds it exactly."""
 HANDLE_MAX = (1 << 63) - 1
 NODE_MAX = 65535
 
@@ -50,7 +49,6 @@ Ticket = NewType("Ticket", int)
 """Number of one durability promise within one run of a node; 0 = nothing to wait for."""
 ClientRef = NewType("ClientRef", int)
 """Handle by which a driver finds the way back to the client that asked."""
-
 NO_TICKET = Ticket(0)
 NO_NODE = 0
 NO_OFFSET = -1
@@ -421,8 +419,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_insync_replicas: Number = 0
     """0 = the safe default: 2 with three or more replicas, else 1."""
     ack_reply: bool = True
-    """False for subjects whose reply subject belongs to a request/reply service (N8), and for a stream that
-    keeps a copy of what another one answers (N9)."""
+    """False where replies are a request/reply service's (N8), or it copies what another one answers (N9)."""
     max_payload_bytes: Number = 1024 * 1024
     retention_ms: Number = 0
     retention_bytes: Number = 0
@@ -445,13 +442,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool | UnsetType = UNSET
     """N1: leaders have no subscription. Unset, and never False, if they have: release 0.1.0 reads it then."""
     dedupe_window_ms: Number | UnsetType = UNSET
-    """L7, L2: for so long, by the times in the log, a message id, or a producer's number, is stored once.
-    Unset, and never 0, if there are none."""
+    """L7, L2: so long, by times in the log, an id or a number is stored once. Unset, and never 0: none is."""
     dedupe_ids_max: Number | UnsetType = UNSET
     """L7: so many ids a partition remembers at most; unset: `DEDUPE_IDS_MAX`."""
     messages_max: Number | UnsetType = UNSET
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
-
     removal: bool | UnsetType = UNSET
     """Messages can be deleted: partitions have a journal (ADR 0062). Unset, and never False: they cannot."""
     max_messages_per_subject: Number | UnsetType = UNSET
@@ -478,12 +473,12 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
-
     marker_ttl_ms: Number | UnsetType = UNSET
     """R24: so long a marker stays where a subject's last message expires. Unset, and never 0: none does."""
+    bytes_max: Number | UnsetType = UNSET
+    """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
     mirror: Line | UnsetType = UNSET
-    """R28: it has what this stream has, at the same offsets, and takes nothing else. Unset, and never empty:
-    it is no mirror."""
+    """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
 
     @property
     def mirrors(self) -> str:
@@ -519,6 +514,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def holds_most(self) -> int:
         """C6: how many messages a partition holds at most; 0 = any number."""
         return 0 if self.messages_max is UNSET else self.messages_max
+
+    @property
+    def holds_bytes(self) -> int:
+        """C6: how many bytes of messages a partition holds at most; 0 = any number."""
+        return 0 if self.bytes_max is UNSET else self.bytes_max
 
     @property
     def keeps_of_subject(self) -> int:
@@ -565,9 +565,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def compaction(self) -> CompactionPolicy:
-        return CompactionPolicy(
-            self.min_compaction_lag_ms, self.dirty_ratio_percent, self.tombstone_retention_ms
-        )
+        lag_ms, dirty = self.min_compaction_lag_ms, self.dirty_ratio_percent
+        return CompactionPolicy(lag_ms, dirty, self.tombstone_retention_ms)
 
 
 class NodeConfig(msgspec.Struct, frozen=True):
@@ -621,8 +620,7 @@ class NodeConfig(msgspec.Struct, frozen=True):
     raft_proposal_span: int = 4096
     """M3: a command means nothing more than so many entries after the last that its author had applied."""
     raft_snapshot_entries: int = 8192
-    """M1p: a snapshot is taken when so many entries were applied since the last. A quarter of that number
-    stays in the log before its end, for nodes that are a little late."""
+    """M1p: when so many were applied a snapshot is taken; a quarter stays in the log, for late nodes."""
     max_voters: int = 5
     """M2: how many nodes may vote in the metadata group, if the configuration does not name more of them."""
     spare_after_ms: int = 900_000

@@ -67,6 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.batchparts",
         "liftlog.epochs",
         "liftlog.offsets",
+        "liftlog.sizes",
         "liftlog.parcel",
         "liftlog.options",
         "liftlog.subjects",

@@ -32,6 +32,7 @@ from liftlog.commands.mirrors import add_mirror_actions
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamoptions import (
     add_batches,
+    add_bounds,
     add_denials,
     add_end_of_mirror,
     add_marker_ttl,
@@ -174,6 +175,7 @@ LOG_OPTIONS = (
     "dedupe_window_ms",
     "dedupe_ids_max",
     "messages_max",
+    "bytes_max",
     "removal",
     "max_messages_per_subject",
     "allow_rollup",
@@ -213,7 +215,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
-    _add_messages_max(create)
+    add_bounds(create)
     _add_subject_limit(create)
     add_switch(
         create,
@@ -256,17 +258,6 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
 
 
 INTEREST = "delete each message when every consumer that is to be given it is done, and at once when none is"
-
-
-def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
-    """How many messages a partition holds (C6)."""
-    parser.add_argument(
-        "--messages-max",
-        type=natural,
-        default=UNSET,
-        metavar="N",
-        help=f"refuse new messages while a partition holds so many, rather than drop old ones{none}",
-    )
 
 
 def _add_subject_limit(parser: argparse.ArgumentParser, none: str = "") -> None:
@@ -317,7 +308,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
-    _add_messages_max(alter, "; 0 = any number")
+    add_bounds(alter, "; 0 = any number")
     _add_subject_limit(alter, "; 0 = all of them")
     alter.add_argument(
         "--allow-rollup",

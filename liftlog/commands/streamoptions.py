@@ -1,4 +1,4 @@
-"""Options of `stream create` and `stream alter` beside those of the log: subjects, notes, denials."""
+"""Options of `stream create` and `stream alter` beside those of the log: subjects, notes, denials, bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from liftlog.commands.common import duration_ms, name_and_value
+from liftlog.commands.common import duration_ms, name_and_value, natural, size_bytes
 
 
 class _Notes(argparse.Action):
@@ -68,6 +68,24 @@ def add_batches(parser: argparse._ActionsContainer) -> None:
         action=argparse.BooleanOptionalAction,
         default=UNSET,
         help="store messages with the header Nats-Batch-Id together or not at all, or refuse them",
+    )
+
+
+def add_bounds(parser: argparse.ArgumentParser, none: str = "") -> None:
+    """How much a partition holds (C6)."""
+    parser.add_argument(
+        "--messages-max",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help=f"refuse new messages while a partition holds so many, rather than drop old ones{none}",
+    )
+    parser.add_argument(
+        "--bytes-max",
+        type=size_bytes,
+        default=UNSET,
+        metavar="BYTES",
+        help=f"the same of so many bytes of messages, of a stream with --removal{none}",
     )
 
 

@@ -139,7 +139,7 @@ NOTE_PENDING = "js.max_ack_pending"
 
 ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
 NOT_THERE: dict[str, str] = {
-    "mirror": "mirrors are not supported: liftlog's streams keep what is published to them",
+    "mirror": "mirrors are not supported here: 'liftlog stream create --mirror' makes one, without consumers",
     "sources": "sources are not supported: liftlog's streams keep what is published to them",
     "republish": "republish is not supported",
     "subject_transform": "subject_transform is not supported",
@@ -178,13 +178,6 @@ def config_problem(config: JsStreamConfig) -> str:
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
-    if config.discard == "new" and config.max_bytes > 0:
-        return "max_bytes with discard 'new' is not supported: use max_msgs"
-    if config.discard == "new" and config.max_msgs > 0 and config.duplicate_window > 0:
-        return (
-            "duplicate_window and max_msgs with discard 'new' exclude each other: ids need messages that "
-            "stay; leave one of them out"
-        )
     if config.num_replicas > REPLICAS_MAX:
         return f"maximum replicas is {REPLICAS_MAX}"
     if len(config.description or "") > DESCRIPTION_MAX:
@@ -201,9 +194,9 @@ def markers_problem(config: JsStreamConfig) -> str:
         return "subject delete marker TTL must not be negative"
     if 0 < stay_ns < NS_PER_S:
         return "subject delete marker TTL must be at least 1 second"
-    if stay_ns and config.discard == "new" and config.max_msgs > 0:
+    if stay_ns and config.discard == "new" and max(config.max_msgs, config.max_bytes) > 0:
         return (
-            "subject_delete_marker_ttl and max_msgs with discard 'new' exclude each other: a stream that is "
+            "subject_delete_marker_ttl and a limit with discard 'new' exclude each other: a stream that is "
             "full stores no marker; leave one of them out"
         )
     return ""
@@ -237,6 +230,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
     held = 0 if config.discard == "new" else max(0, config.max_msgs)
     size = max(0, config.max_bytes)
+    room = size if config.discard == "new" else 0
     marker_ns = config.subject_delete_marker_ttl or 0
     return StreamConfig(
         name=config.name,
@@ -249,11 +243,12 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         segment_ms=-(-age_ms // SEGMENTS),
         segment_records=max(SEGMENT_MESSAGES_MIN, held // SEGMENTS) if held else 0,
         segment_bytes=min(SEGMENT_BYTES, max(SEGMENT_BYTES_MIN, size // SEGMENTS)) if size else SEGMENT_BYTES,
-        retention_bytes=size,
+        retention_bytes=size - room,
         retention_messages=held,
         messages_max=most or UNSET,
+        bytes_max=room or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
-        dedupe_window_ms=UNSET if most else -(-window_ns // NS_PER_MS),
+        dedupe_window_ms=-(-window_ns // NS_PER_MS),
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         interest=config.retention == "interest" or UNSET,
@@ -325,11 +320,11 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         retention=retention_of(config),
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
-        max_bytes=config.retention_bytes or -1,
+        max_bytes=config.holds_bytes or config.retention_bytes or -1,
         max_age=config.retention_ms * NS_PER_MS,
         max_msgs_per_subject=config.keeps_of_subject or -1,
         max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
-        discard="new" if config.holds_most or NOTE_DISCARD in notes else "old",
+        discard="new" if config.holds_most or config.holds_bytes or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
         duplicate_window=config.remembers_ms * NS_PER_MS,
@@ -430,6 +425,7 @@ FROM_JETSTREAM = (
     "retention_bytes",
     "retention_messages",
     "messages_max",
+    "bytes_max",
     "codec",
     "dedupe_window_ms",
     "work_queue",

@@ -166,6 +166,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     dedupe_window_ms: Number | UnsetType = UNSET
     dedupe_ids_max: Number | UnsetType = UNSET
     messages_max: Number | UnsetType = UNSET
+    bytes_max: Number | UnsetType = UNSET
     max_messages_per_subject: Number | UnsetType = UNSET
     subject: Line | UnsetType = UNSET
     more_subjects: tuple[Line, ...] | UnsetType = UNSET

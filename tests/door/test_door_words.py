@@ -185,9 +185,19 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
     told = from_stream_config(to_stream_config(said))
     for field in ("name", "subjects", "max_msgs", "discard", "max_age", "max_msgs_per_subject"):
         assert getattr(told, field) == getattr(said, field)
-    assert told.duplicate_window == 0
+    assert told.duplicate_window == 120_000_000_000
     for field in ("max_msg_size", "no_ack", "compression", "num_replicas"):
         assert getattr(told, field) == getattr(said, field)
+
+
+def test_a_limit_by_bytes_lets_old_messages_go_or_refuses_new_ones() -> None:
+    old, new = (
+        to_stream_config(JsStreamConfig(name="A", max_bytes=5000, discard=which)) for which in ("old", "new")
+    )
+    assert (old.retention_bytes, old.holds_bytes) == (5000, 0) == (new.holds_bytes, new.retention_bytes)
+    for made, which in ((old, "old"), (new, "new")):
+        told = from_stream_config(made)
+        assert (told.max_bytes, told.discard) == (5000, which)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +217,6 @@ def test_what_a_stream_is_comes_back_as_it_was_said() -> None:
         ({"description": "x" * 5000}, "too long"),
         ({"deny_purge": True, "allow_rollup_hdrs": True}, "purge permission"),
         ({"num_replicas": 6}, "maximum replicas is 5"),
-        ({"max_msgs": 3, "discard": "new", "duplicate_window": 10**9}, "exclude each other"),
         ({"allow_msg_counter": True}, "counter"),
     ],
 )

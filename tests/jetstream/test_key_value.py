@@ -9,7 +9,7 @@ import pytest
 from nats.js import errors
 from nats.js.kv import KeyValue
 
-from tests.jetstream.table import Case, differs, proves, proves_each, refused
+from tests.jetstream.table import differs, proves, proves_each
 from tests.jetstream.user import DEADLINE_S, User
 
 V = "Key-value"
@@ -58,7 +58,7 @@ async def test_the_same_bucket_again_is_no_error(user: User) -> None:
         "max_value_size": {"max_value_size": 100},
         "history": {"history": 5},
         "ttl": {"ttl": 3600},
-        "max_bytes": Case({"max_bytes": 5_000_000}, refused="for now: buckets have no limit by bytes"),
+        "max_bytes": {"max_bytes": 5_000_000},
         "direct": {"direct": True},
         "storage: file": {"storage": "file"},
         "limit_marker_ttl": {"limit_marker_ttl": 60},
@@ -440,17 +440,15 @@ async def test_a_value_that_is_too_large_is_refused(user: User) -> None:
 
 
 @proves(V, "max_bytes")
-@refused("for now: buckets have no limit by bytes")
 async def test_a_full_bucket_refuses(user: User) -> None:
-    if user.liftlog:
-        with pytest.raises(errors.ServerError):
-            await bucket(user, max_bytes=2000)
-        return
     kv = await bucket(user, max_bytes=2000)
     await kv.put("a", b"x" * 900)
     with pytest.raises(errors.APIError) as caught:
         await kv.put("b", b"x" * 1500)
     assert caught.value.err_code == 10077
+    counted = 30 + len(f"$KV.{user.name}.a") + 900
+    assert (await kv.status()).stream_info.state.bytes == counted
+    await kv.put("b", b"x" * 900)
 
 
 @proves(V, "update", "a bucket as a lock")

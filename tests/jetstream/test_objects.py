@@ -10,7 +10,7 @@ import pytest
 from nats.js import api, errors
 from nats.js.object_store import ObjectStore
 
-from tests.jetstream.table import Case, proves, proves_each, refused
+from tests.jetstream.table import proves, proves_each
 from tests.jetstream.user import DEADLINE_S, User
 
 O = "Object store"  # noqa: E741
@@ -44,7 +44,7 @@ async def test_a_store_is_made(user: User) -> None:
     {
         "description": {"description": "pictures"},
         "ttl": {"ttl": 3600},
-        "max_bytes": Case({"max_bytes": 5_000_000}, refused="for now: stores have no limit by bytes"),
+        "max_bytes": {"max_bytes": 5_000_000},
         "storage: file": {"storage": "file"},
     },
 )
@@ -295,12 +295,7 @@ async def test_a_sealed_store_takes_nothing_more(user: User) -> None:
 
 
 @proves(O, "max_bytes")
-@refused("for now: stores have no limit by bytes")
 async def test_a_full_store_refuses(user: User) -> None:
-    if user.liftlog:
-        with pytest.raises(errors.ServerError):
-            await bucket(user, max_bytes=3000)
-        return
     store = await bucket(user, max_bytes=3000)
     with pytest.raises(errors.APIError) as caught:
         await store.put("a", b"x" * 10_000)

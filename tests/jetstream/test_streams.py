@@ -732,14 +732,37 @@ async def test_a_full_stream_refuses_by_messages(user: User) -> None:
 
 
 @proves(S, LIMITS, "max_bytes with discard new")
-@refused("for now: use max_msgs")
 async def test_a_full_stream_refuses_by_bytes(user: User) -> None:
-    if user.liftlog:
-        assert await user.create_refused(max_bytes=2000, discard="new") == (500, 10052)
-        return
-    await user.stream(max_bytes=2000, discard="new")
-    await user.js.publish(user.subject(), b"x" * 900)
+    message = 30 + len(user.subject()) + 900
+    made = await user.stream(max_bytes=2 * message, discard="new")
+    assert (made.config.max_bytes, made.config.discard) == (2 * message, "new")
+    await user.publish("x" * 900)
     assert await user.publish_refused(value=b"x" * 1900) == (503, 10077)
+    assert await user.publish_refused(value=b"x" * 901) == (503, 10077)
+    await user.publish("x" * 900)
+    assert await user.publish_refused(value=b"") == (503, 10077)
+    assert (await user.info()).state.bytes == 2 * message
+    await user.js.delete_msg(user.name, 1)
+    assert (await user.publish("x" * 900))[0].seq == 3
+
+
+@proves(S, LIMITS, "max_msgs with discard new: what is deleted makes room")
+async def test_what_is_deleted_makes_room(user: User) -> None:
+    await user.stream(max_msgs=2, discard="new")
+    await user.publish("1", "2")
+    assert await user.publish_refused() == (503, 10077)
+    await user.js.delete_msg(user.name, 1)
+    assert (await user.publish("3"))[0].seq == 3
+    assert await user.publish_refused() == (503, 10077)
+
+
+@proves(S, LIMITS, "max_msgs with discard new: duplicates")
+async def test_a_full_stream_knows_its_duplicates(user: User) -> None:
+    await user.stream(max_msgs=1, discard="new", duplicate_window=60)
+    for duplicate in (None, True):
+        ack = await user.js.publish(user.subject(), b"1", headers={"Nats-Msg-Id": "one"})
+        assert ack.seq == 1 and ack.duplicate == duplicate
+    assert await user.publish_refused() == (503, 10077)
 
 
 @proves(S, LIMITS, "max_bytes with discard old")

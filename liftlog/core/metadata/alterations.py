@@ -18,7 +18,7 @@ from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
 ABSENT_IF_NOT = (
-    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max"),
+    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "bytes_max"),
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
     "allow_batches",

@@ -36,6 +36,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "dedupe_window_ms": (100, 7 * DAY_MS),
     "dedupe_ids_max": (1, 10_000_000),
     "messages_max": (1, UNLIMITED),
+    "bytes_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
     "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
 }
@@ -121,15 +122,17 @@ def _interest_problem(config: StreamConfig) -> str:
 
 def _markers_problem(config: StreamConfig) -> str:
     """R24: why it can leave no markers; empty if it can."""
+    if config.marker_ttl_ms is UNSET:
+        return ""
     if not (config.has_ttl and config.rolls_up):
         return (
             "marker_ttl_ms leaves messages that go after a time, and that roll up what they stand for: it "
             "needs allow_ttl and allow_rollup too (--removal --allow-ttl --allow-rollup)"
         )
-    if config.holds_most:
+    if config.holds_most or config.holds_bytes:
         return (
-            "marker_ttl_ms and messages_max exclude each other: a partition that is full would store no "
-            "marker, and what is over its time would stay; leave one of them out"
+            "marker_ttl_ms and messages_max or bytes_max exclude each other: a partition that is full would "
+            "store no marker, and what is over its time would stay; leave one of them out"
         )
     return ""
 
@@ -151,14 +154,19 @@ def _group_problem(config: StreamConfig) -> str:
 
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
-    refuse any of that, take it for a repetition, or act on what its headers say.
+    refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
+    of which no entry says that it is gone would count as a message, and a mirror has empty ones.
     """
+    if not config.mirrors:
+        return ""
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     unfit = {
         "compact": config.compact,
+        "removal": config.has_journal,
         "dedupe_window_ms": config.remembers_ms,
         "messages_max": config.holds_most,
+        "bytes_max": config.holds_bytes,
         "max_messages_per_subject": config.keeps_of_subject,
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
@@ -174,6 +182,34 @@ def _mirror_problem(config: StreamConfig) -> str:
         f"mirror and {named} exclude each other: a mirror has what its origin has, and nothing else; leave "
         "one of them out"
     )
+
+
+def _room_problem(config: StreamConfig) -> str:
+    """Why a partition cannot hold so much at most (C6); empty if it can."""
+    if config.holds_most and config.compact:
+        return (
+            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
+            "which messages are counted, and would stay full; leave one of them out"
+        )
+    if config.holds_most and config.remembers_ms and not config.has_journal:
+        return (
+            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
+            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
+            "of them out, or create the stream with removal: there messages go, and their ids stay"
+        )
+    if config.holds_bytes and not config.has_journal:
+        return "bytes_max needs removal: only such streams know what their messages count for"
+    if config.holds_bytes and config.retention_bytes:
+        return (
+            "retention_bytes and bytes_max exclude each other: the one lets old messages go, the other one "
+            "refuses new ones; leave one of them out"
+        )
+    if config.holds_most and config.retention_messages:
+        return (
+            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
+            "one refuses new ones; leave one of them out"
+        )
+    return ""
 
 
 def limits_problem(config: StreamConfig) -> str:
@@ -195,22 +231,8 @@ def limits_problem(config: StreamConfig) -> str:
         )
     if config.shares_in and (problem := _group_problem(config)):
         return problem
-    if config.holds_most and config.compact:
-        return (
-            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
-            "which messages are counted, and would stay full; leave one of them out"
-        )
-    if config.holds_most and config.remembers_ms:
-        return (
-            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
-            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
-            "of them out"
-        )
-    if config.holds_most and config.retention_messages:
-        return (
-            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
-            "one refuses new ones; leave one of them out"
-        )
+    if problem := _room_problem(config):
+        return problem
     if config.compact and config.has_journal:
         return (
             "compact and removal exclude each other: what is compacted is deleted by a message without a "
@@ -240,9 +262,7 @@ def limits_problem(config: StreamConfig) -> str:
         return problem
     if config.interest is True and (problem := _interest_problem(config)):
         return problem
-    if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
-        return problem
-    if config.mirrors and (problem := _mirror_problem(config)):
+    if problem := _markers_problem(config) or _mirror_problem(config):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from liftlog.core.context import Context
 from liftlog.core.metadata.subjects import foreign_to, listened_to
-from liftlog.core.replica.holding import NotNow, full, has_room
+from liftlog.core.replica.holding import NotNow, PartitionRoom, counted_bytes
 from liftlog.core.replica.lasts import LastRecords, subjects_of
 from liftlog.core.replica.state import LogState
 from liftlog.messages import ERR_HEADER, RefusePublishes
@@ -34,7 +34,9 @@ class Unfit(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The `number`-th of them waits: the last record of one of these subjects is not known yet."""
+    """The `number`-th of them waits: the last record of one of these subjects is not known yet, or how much
+    there is.
+    """
 
     number: int
     subjects: tuple[bytes, ...]
@@ -69,12 +71,17 @@ def about_us(log: LogState, wishes: list[Wishes]) -> list[Wishes]:
 class ExpectedPlaces:
     """Where messages come to lie that are stored one after the other, and whether they expect that."""
 
-    __slots__ = ("_ctx", "_lasts", "_log", "_messages", "_taken", "place")
+    __slots__ = ("_ctx", "_lasts", "_log", "_messages", "_room", "_size", "_taken", "place")
 
-    def __init__(self, log: LogState, lasts: LastRecords, messages: Sequence[Message]) -> None:
+    def __init__(
+        self, log: LogState, lasts: LastRecords, room: PartitionRoom, messages: Sequence[Message]
+    ) -> None:
         self._ctx = log.ctx
         self._log = log
         self._lasts = lasts
+        self._room = room
+        self._size = 0
+        """Bytes of those that are to be stored."""
         self._messages = messages
         self.place = log.hw if self._ctx.mutants.expected_by_committed else log.leo
         self._taken: dict[bytes, int] = {}
@@ -83,9 +90,13 @@ class ExpectedPlaces:
     def misfit(self, number: int, wish: Wishes) -> Unfit | Unknown | NotNow | None:
         """Why the message of this number is not to be stored here and now; None if it is."""
         unexpected = self._unexpected(number, wish)
-        if unexpected is None and not has_room(self._ctx, self._log, self.place, wish):
-            return full(self._log, number, self.place)
-        return unexpected
+        if unexpected is not None:
+            return unexpected
+        message = self._messages[number]
+        fits = self._room.fits(self.place, wish, message, self._size)
+        if fits is None:
+            return Unknown(number, (message.subject,))
+        return None if fits else self._room.refusal(number, self.place)
 
     def _unexpected(self, number: int, wish: Wishes) -> Unfit | Unknown | None:
         """Why this message is not where it is expected, or not behind what is."""
@@ -109,6 +120,7 @@ class ExpectedPlaces:
         if self._lasts.noting and not mutants.last_of_those_before:
             for offset, subject in enumerate(subjects_of([self._messages[number]], [wish]), self.place):
                 self._taken[subject] = offset
+        self._size += counted_bytes(self._messages[number], wish)
         self.place += 1 if mutants.parcel_counts_once else wish.span
 
     def leave(self) -> None:

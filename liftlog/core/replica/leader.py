@@ -16,7 +16,7 @@ from liftlog.core.metadata.subjects import listened_to
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
 from liftlog.core.replica.forbidding import read_only, takes_nothing
-from liftlog.core.replica.holding import NotNow, is_bounded
+from liftlog.core.replica.holding import NotNow, PartitionRoom, is_bounded
 from liftlog.core.replica.inflight import Inflight
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.listening import Listening
@@ -83,6 +83,7 @@ class Leader:
         "refusing",
         "repeats",
         "retry_ticks",
+        "room",
         "staging",
         "subscribed",
         "syncing",
@@ -100,6 +101,7 @@ class Leader:
         """L6: who is to be refused for what is not committed yet."""
         self.lasts = LastRecords(log)
         """L9: which record is the last of a subject."""
+        self.room = PartitionRoom(log)
         self.ids = RememberedIds(log, leading)
         self.repeats = Repeats(log)
         """L7: who is to be told of the first message with his id, which is not committed yet."""
@@ -349,6 +351,7 @@ class Leader:
             batches += self._sequence(end, received_ms, some, wished)
         self.lasts.appended(messages, wishes, log.leo)
         log.append(batches)
+        self.room.appended(batches)
         if remembers:
             self.ids.appended(received_ms)
         self.synced()
@@ -445,7 +448,7 @@ class Leader:
         if not known and not expecting and not is_bounded(self.log):
             return messages, wishes
         gone = set()
-        places = ExpectedPlaces(self.log, self.lasts, messages)
+        places = ExpectedPlaces(self.log, self.lasts, self.room, messages)
         for one in self.ids.sort_out(places, wishes) if known else unfit(places, wishes):
             gone.add(one.number)
             message, wish = messages[one.number], wishes[one.number]

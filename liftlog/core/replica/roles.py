@@ -152,6 +152,8 @@ def hear_subjects(
             questions.behind(event)
     elif journal is not None and journal.index_told(event):
         return
+    elif roles is not None and event.request == roles.leader.room.asked:
+        roles.leader.room.told(event)
     elif roles is not None and isinstance(event, SubjectsFolded):
         roles.leader.lasts.behind(event)
 
@@ -190,6 +192,7 @@ def leader_roles(
         leads = Leader(log, state)
         if removed is not None:
             leads.lasts.heed(removed)
+            leads.room.heed(removed)
         return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
     deletions = Deletions(log, state, office.state)
     subject_purges = SubjectPurges(log, state, office.state)

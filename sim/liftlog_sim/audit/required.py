@@ -148,13 +148,13 @@ REQUIRED_MARKS = (
 """Cases of the rules (Node.marks) that a full sweep must have reached."""
 
 AUDITED_MARKS = (
+    "R28.stands-still",
     "R21.unreadable",
     "R21.purge-late",
     "K8.paused",
     "R28.below-start",
     "R28.copied",
     "R28.gap",
-    "R28.stands-still",
     "K9.again",
     "K9.dead",
     "K9.refused",
@@ -186,6 +186,7 @@ AUDITED_MARKS = (
     "L3.folds",
     "L3.proposals-full",
     "L4.dropped",
+    "C6.counted",
     "C6.dropped",
     "L2.dropped",
     "L6.dropped",

@@ -253,6 +253,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "all goes up to the last message that is too old, whatever lies before it"),
     ("bytes_count_deleted", "R25", "removals",
      "what was deleted counts for the bytes of its partition"),
+    ("full_by_counted", "C6", "removals",
+     "what was stored since it was counted takes no room"),
     ("bytes_below_start", "R25", "removals",
      "what lies below the start of a log counts for its bytes"),
     ("ttl_not_inherited", "R24", "removals",

@@ -32,6 +32,7 @@ def removals(draws: Draws) -> Knobs:
     keeps = draws.part("limit").choice((0, 0, 1, 2, 5))
     most = draws.part("front").choice((0, 0, 0, 3, 15))
     size = draws.part("bytes").choice((0, 0, 0, 300, 2000))
+    full = draws.part("full").choice((0, 0, 0, 1500, 6000))
     age_ms = draws.part("age").choice((0, 0, 0, 1500, 5000))
     plain = (
         small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2)
@@ -42,8 +43,9 @@ def removals(draws: Draws) -> Knobs:
             stream,
             removal=True,
             retention_messages=most or stream.retention_messages,
-            retention_bytes=size or stream.retention_bytes,
-            retention_ms=age_ms or stream.retention_ms,
+            retention_bytes=0 if full else size or stream.retention_bytes,
+            bytes_max=full or msgspec.UNSET,
+            retention_ms=age_ms or stream.retention_ms or (4000 if full else 0),
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=keeps or msgspec.UNSET,
             allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
@@ -79,7 +81,11 @@ def removals(draws: Draws) -> Knobs:
     )
     # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
-    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
+    # And storage takes a while to say what remains of subjects, while something is deleted (R24).
+    index_us = draws.part("journal", "lasts").choice((0, 10, 40)) * MILLISECOND
+    times = msgspec.structs.replace(
+        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us
+    )
     knobs = msgspec.structs.replace(knobs, storage_times=times)
     marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
     if marker_ms:
@@ -99,7 +105,7 @@ def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
 
 def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
     """R24: unless it refuses messages while it is full (C6)."""
-    if stream.holds_most:
+    if stream.holds_most or stream.holds_bytes:
         return stream
     return msgspec.structs.replace(stream, allow_rollup=True, allow_ttl=True, marker_ttl_ms=marker_ms)
 

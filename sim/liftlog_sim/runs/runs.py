@@ -303,6 +303,11 @@ WAYS: tuple[tuple[str, Callable[[StreamConfig], bool], LeftOf], ...] = (
     ),
     ("LimitHolds", lambda config: config.limits_front, _over_front),
     (
+        "HoldsNoMore",
+        lambda config: config.holds_bytes > 0,
+        lambda world, config, deletions, start: deletions.over_full(config.holds_bytes),
+    ),
+    (
         "RollUpHolds",
         lambda config: config.rolls_up,
         lambda world, config, deletions, start: deletions.left_before(start),

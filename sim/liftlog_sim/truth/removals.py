@@ -21,7 +21,7 @@ from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.types import NUMBER_MAX, Batch, PartitionId, StreamConfig
 from liftlog_sim.truth.asked import AskedDeletions, left_of, newer_of_subject, over_at, was_rolled_up
-from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front
+from liftlog_sim.truth.fronts import FrontLeast, front_of, over_front, size_from
 from liftlog_sim.truth.interest import WantedMessages
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.marked import check_due, check_left, stored_by_leader
@@ -103,7 +103,9 @@ class DeletionTruth:
         for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
             if record is not None and stored_by_leader(record):
                 age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
-                check_due(self.data, record, self._gone(), age_ms)
+                gone = self._gone()
+                self._furthest = max(self._furthest, self._starts())
+                check_due(self.data, record, gone.union(range(self._furthest)), age_ms)
 
     def _gone(self) -> set[int]:
         """The offsets that are named."""
@@ -247,6 +249,11 @@ class DeletionTruth:
     def over_front(self, config: StreamConfig, start: int, now_ms: int) -> str:
         """R25: what limits by number and age should have taken, at `start` and above; empty if nothing."""
         return over_front(config, start, now_ms, self.data, self._gone())
+
+    def over_full(self, most: int) -> str:
+        """C6: whether what is left has more bytes than may be; empty if it has not."""
+        size = size_from(self._starts(), self.data, self._gone())
+        return f"partition {self.data.id} is to hold {most} bytes; it has {size}" if size > most else ""
 
     def shown_in(self, start: int, end: int) -> list[int]:
         """Which committed offsets of [start, end) no entry names."""

@@ -12,6 +12,7 @@ from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import foreign_to, listened_to
 from liftlog.core.replica import entries
+from liftlog.core.replica.holding import is_bounded
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, decode_values
 from liftlog.types import Batch, PartitionId, StreamConfig
@@ -41,7 +42,7 @@ def may_be_written(
     known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
     if config.holds_most and not log.is_journal:
         checks.counts["HoldsNoMore"] += 1
-        if end - replica.log.log_start > config.holds_most:
+        if end - replica.log.log_start - _gone(machine, replica) > config.holds_most:
             held = f"from {replica.log.log_start} to {end}"
             text = f"node {machine.number} leads {log} and stores messages until it holds those {held}"
             raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
@@ -56,14 +57,22 @@ def may_be_written(
         raise Violation("PausedTakesNothing", f"{known} paused")
 
 
+def _gone(machine: Machine, replica: Replica) -> int:
+    """How many messages of its log a leader knows to be gone (R21)."""
+    node, log = machine.node, replica.log
+    journal = node.replicas.get(log.id.journal) if node is not None else None
+    removed = journal.removed if journal is not None else None
+    return removed.hidden(log.history).count(log.log_start, log.leo) if removed is not None else 0
+
+
 def _check_subjects(
     machine: Machine, replica: Replica, config: StreamConfig, batches: Sequence[Batch]
 ) -> None:
     """N10. What NATS had sent before a subject was given up is stored; after that nothing of it is, but what
-    had to wait for the last of its subject (L9).
+    had to wait for the last of its subject (L9), or until it was counted how much there is (C6).
     """
     assert replica.roles is not None
-    if config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
+    if is_bounded(replica.log) or config.more_subjects is UNSET or replica.roles.leader.listening.giving_up:
         return
     patterns = listened_to(config, replica.log.id.index)
     for batch in batches:

@@ -223,9 +223,10 @@ def _subjects(target: Target, draws: Draws) -> StreamChanges:
 
 def _front_changes(target: Target, draws: Draws) -> StreamChanges:
     """Other limits by number, bytes and age (R25), of a stream that refuses no messages while it is full."""
-    most = 0 if target.config.holds_most else draws.choice((0, 2, 6, 30))
+    refuses = target.config.holds_most or target.config.holds_bytes
+    most = 0 if refuses else draws.choice((0, 2, 6, 30))
     age_ms = draws.choice((1000, 4000, 10_000))
-    size = draws.part("bytes").choice((0, 0, 200, 1000, 5000))
+    size = 0 if target.config.holds_bytes else draws.part("bytes").choice((0, 0, 200, 1000, 5000))
     return StreamChanges(
         retention_messages=most, retention_bytes=size, retention_ms=age_ms if most % 4 == 0 else 0
     )
