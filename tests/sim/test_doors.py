@@ -76,11 +76,11 @@ def test_K3_a_door_that_answers_acks_before_its_leader_does_is_caught() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_session")
-def test_L9_S1_on_spark_the_keys_of_many_runs_are_linearizable_and_those_of_a_bug_are_not(
+def test_L9_S1_on_spark_the_keys_of_three_runs_are_linearizable_and_those_of_a_bug_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right: list[Path] = []
-    for seed in range(8):
+    for seed in range(3):
         found = registers(RunOptions(seed=seed, profile="doors", duration_s=20))
         right += write_registers(tmp_path / f"seed-{seed}", found)
     options = RunOptions(seed=0, profile="doors", duration_s=20, mutant="subjects_without_round")
