@@ -58,6 +58,7 @@ class Mutants(msgspec.Struct, frozen=True):
     refused_metadata_counts: bool = False  # D5
     header_ignored: bool = False  # L4
     leader_ack_as_committed: bool = False  # R4
+    door_acks_at_once: bool = False  # K3
     correlation_of_another: bool = False  # R4
     overlap_answered: bool = False  # N9
     full_by_committed: bool = False  # C6

@@ -122,6 +122,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.jetstream": (
         "liftlog.types",
+        "liftlog.mutants",
         "liftlog.version",
         "liftlog.messages",
         "liftlog.subjects",

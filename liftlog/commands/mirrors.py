@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from liftlog.client.client import Client
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
-from liftlog.core.metadata.origins import is_origin
+from liftlog.core.metadata.origins import is_origin, standstill
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError
 
@@ -39,31 +39,43 @@ async def _end(client: Client, stream: StreamInfo, partition: int) -> int:
     return await client.reader(stream, partition).offset(NEW)
 
 
-async def lags(client: Client, name: str) -> tuple[str, list[Lag]]:
-    """The origin's name, and how far the mirror is behind it, by partition. Raises LiftlogError."""
+class Lags(NamedTuple):
+    """Of a mirror; `problem`: why nothing comes, empty if it does."""
+
+    origin: str
+    partitions: list[Lag]
+    problem: str
+
+
+async def lags(client: Client, name: str) -> Lags:
+    """How far a mirror is behind its origin, by partition. Raises LiftlogError."""
     mirror = await client.stream(name)
     if not mirror.config.mirrors:
         raise LiftlogError(f"stream '{name}' is no mirror: see 'liftlog stream info {name}'")
-    origin = await client.stream(mirror.config.mirrors)
-    if not is_origin(mirror.id, origin.id):
-        raise LiftlogError(
-            f"the stream of which '{name}' is a mirror was removed, and '{origin.config.name}' was created "
-            f"later: the mirror keeps what it has; to write to it: liftlog stream alter {name} --no-mirror"
-        )
+    there = {info.config.name: info for info in await client.streams()}
+    origin = there.get(mirror.config.mirrors)
+    if origin is None or not is_origin(mirror.id, origin.id):
+        raise LiftlogError(f"mirror '{name}': {standstill(mirror.config, None)}")
     found = []
     for partition in range(len(mirror.partitions)):
         end = await _end(client, mirror, partition)
         found.append(Lag(partition, end, await _end(client, origin, partition)))
-    return origin.config.name, found
+    return Lags(origin.config.name, found, standstill(mirror.config, origin.config))
 
 
 async def _lag(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
-        origin, found = await lags(client, args.name)
+        told = await lags(client, args.name)
     if args.json:
-        partitions = [{**one._asdict(), "behind": one.behind} for one in found]
-        print_json({"mirror": args.name, "origin": origin, "partitions": partitions})
+        partitions = [{**one._asdict(), "behind": one.behind} for one in told.partitions]
+        print_json(
+            {"mirror": args.name, "origin": told.origin, "partitions": partitions, "problem": told.problem}
+        )
     else:
-        rows: list[list[object]] = [[one.partition, one.end, one.origin_end, one.behind] for one in found]
-        print_table(rows, ["PARTITION", "END", f"END OF {origin}", "BEHIND"])
+        rows: list[list[object]] = [
+            [one.partition, one.end, one.origin_end, one.behind] for one in told.partitions
+        ]
+        print_table(rows, ["PARTITION", "END", f"END OF {told.origin}", "BEHIND"])
+        if told.problem:
+            print(f"nothing is copied: {told.problem}")
     return 0

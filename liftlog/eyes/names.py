@@ -156,6 +156,13 @@ LAG = _gauge(
     "replica",
     like="jsz: account_details[].stream_detail[].cluster.replicas[].lag",
 )
+MIRROR_LAG = _gauge(
+    "mirror_lag_records",
+    "Offsets that a mirror has not of what its origin has committed, as that said last, told by the mirror's "
+    "leader alone.",
+    *PARTITION,
+    like="STREAM.INFO: mirror.lag",
+)
 
 # -- how long things take ------------------------------------------------------------------------------------
 

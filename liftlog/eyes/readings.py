@@ -188,6 +188,8 @@ class Readings:
         yield from self._each(names.LOG_END, labelled, lambda copy: copy.leo)
         yield from self._each(names.HIGH_WATERMARK, labelled, lambda copy: copy.hw)
         yield from self._each(names.LOG_BYTES, labelled, lambda copy: self._log_bytes(copy.id))
+        mirrors = [one for one in led if one[1].roles is not None and one[1].roles.mirroring.on]
+        yield from self._each(names.MIRROR_LAG, mirrors, mirror_lag)
         for some in _chunks(led, SLICE_SAMPLES // 2):
             yield names.LAG, [sample for labels, copy in some for sample in lags(labels, copy)]
 
@@ -288,6 +290,11 @@ def lags(labels: tuple[str, str], copy: Replica) -> Iterator[Sample]:
             known = leading.followers.get(node)
             durable = known.durable if known is not None and known.durable >= 0 else copy.log_start
             yield (*labels, str(node)), max(0, copy.leo - durable)
+
+
+def mirror_lag(copy: Replica) -> int:
+    """R28: what a mirror's leader has not of what its origin has committed, as that said last."""
+    return copy.roles.mirroring.lag if copy.roles is not None else 0
 
 
 def _one(family: Family, value: float) -> Slice:

@@ -51,6 +51,8 @@ async def on_ack(room: Room, message: Msg) -> None:
     about, word = parse_ack_subject(message.subject), parse_ack_word(message.data)
     if about is None or word is None:
         return
+    if room.mutants.door_acks_at_once and message.reply:
+        await room.nats.publish(message.reply, b"")
     try:
         unknown = await room.consumers.doing(
             about.stream, about.consumer, lambda known: _settled(room, known, about, word)

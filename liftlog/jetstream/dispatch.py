@@ -13,6 +13,7 @@ from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.knownconsumers import KnownConsumers
 from liftlog.jetstream.leaf import Leaf
 from liftlog.jetstream.scanning import CountedStreams
+from liftlog.mutants import Mutants
 
 
 class Room(Protocol):
@@ -27,6 +28,7 @@ class Room(Protocol):
     """By which messages go to who consumes them."""
     consumers: KnownConsumers
     counted: CountedStreams
+    mutants: Mutants
 
     @property
     def nats(self) -> NatsConnection:

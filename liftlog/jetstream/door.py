@@ -43,6 +43,7 @@ from liftlog.jetstream.push import Pushes
 from liftlog.jetstream.scanning import CountedStreams
 from liftlog.jetstream.statuses import NEEDS_API_LEVEL as LEVEL_STATUS
 from liftlog.jetstream.statuses import JsStatus
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError
 
@@ -98,8 +99,9 @@ class DoorPlace(NamedTuple):
 class Door:
     """Answers JetStream's calls, with one client. `open`, then `close`."""
 
-    def __init__(self, client: Client, place: DoorPlace) -> None:
+    def __init__(self, client: Client, place: DoorPlace, mutants: Mutants = NO_MUTANTS) -> None:
         self.client = client
+        self.mutants = mutants
         self.leaf = Leaf(place.leaf, f"liftlog-door-{secrets.token_hex(6)}", place.login)
         self.consumers = KnownConsumers(client)
         self.counted = CountedStreams()

@@ -201,6 +201,8 @@ def _mirror_reply(reply: MirrorReply) -> str:
         if not reply.log_start <= reply.next_offset <= reply.hw or reply.next_offset < reply.offset:
             return f"log start {reply.log_start}, next {reply.next_offset} and HW {reply.hw} are not in order"
         return ""
+    if reply.status == FETCH_BELOW_START and not reply.offset < reply.log_start <= reply.hw:
+        return f"offset {reply.offset}, log start {reply.log_start} and HW {reply.hw}"
     return f"records with status {reply.status}" if reply.batches else ""
 
 

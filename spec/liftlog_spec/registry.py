@@ -336,6 +336,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 1, "epochs": 2},
         ),
         ModelEntry(
+            "sources",
+            "liftlog_spec.models.sources",
+            "Sources",
+            "a design: a log that has what several others have committed, at offsets of its own",
+            {"records": "Records", "entries": "Entries", "epochs": "Epochs"},
+            small={"entries": 2, "epochs": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",

@@ -97,6 +97,21 @@ def test_r28_a_mirror_gets_what_is_there_and_what_comes_at_the_same_offsets() ->
     assert times[0] == times[1]
 
 
+def test_r28_a_mirror_knows_how_far_it_is_behind() -> None:
+    world, origin, mirror = both()
+    assert world.run_until(caught_up(world, origin, mirror))
+    world.drop = lambda sender, to, message: isinstance(message, MirrorReply) and bool(message.batches)
+    put(world, origin, b"6", b"7")
+    roles = world.replica(world.leader(mirror), mirror).roles
+    assert roles is not None and (roles.mirroring.lag, roles.mirroring.on) == (0, True)
+    world.drop = lambda sender, to, message: False
+    told = MirrorReply(mirror, 6, 0, 8, 0, 6, [])
+    world.replica(world.leader(mirror), mirror).on_mirror_reply(1, told)
+    assert roles.mirroring.lag == 2
+    assert world.run_until(caught_up(world, origin, mirror))
+    assert roles.mirroring.lag == 0
+
+
 def test_r28_one_node_says_it_to_itself() -> None:
     world, origin, mirror = both(1)
     assert world.run_until(caught_up(world, origin, mirror))
@@ -208,9 +223,11 @@ def test_r28_what_is_damaged_on_its_way_is_asked_for_again() -> None:
         ({"mirror": "copy"}, "is the stream itself"),
         ({"partitions": 2}, "as many partitions"),
         ({"compact": True}, "mirror and compact"),
+        ({"removal": True}, "mirror and removal"),
         ({"dedupe_window_ms": 1000}, "mirror and dedupe_window_ms"),
         ({"messages_max": 10}, "mirror and messages_max"),
         ({"queue_group": "desk"}, "mirror and queue_group"),
+        ({"allow_batches": True}, "mirror and allow_batches"),
     ],
 )
 def test_r28_what_can_be_no_mirror_is_refused(settings: dict[str, Any], word: str) -> None:
@@ -238,4 +255,28 @@ def test_v3_an_answer_that_contradicts_itself_is_refused() -> None:
     assert intake.contradiction(MirrorReply(mirror, 0, 0, 5, 6, 6, []))
     assert intake.contradiction(MirrorReply(mirror, 5, 0, 5, 0, 4, []))
     assert intake.contradiction(MirrorReply(mirror, 0, 5, 5, 3, 3, [b"x"]))
+    assert intake.contradiction(MirrorReply(mirror, 0, 5, 5, 6, 0, []))
+    assert intake.contradiction(MirrorReply(mirror, 3, 5, 5, 3, 3, []))
     assert not intake.contradiction(MirrorReply(mirror, 0, 5, 5, 3, 3, []))
+
+
+@pytest.mark.parametrize("left_out", [0, 1, 2])
+def test_v3_an_answer_that_leaves_out_a_batch_is_asked_for_again(left_out: int) -> None:
+    """An offset is empty if a batch of the origin says so, and not because none speaks of it."""
+    world = a_world()
+    origin = world.create("s")
+    put(world, origin, *SIX)
+    spoilt: list[MirrorReply] = []
+
+    def spoil(sender: int, to: int, message: PeerMessage) -> bool:
+        if isinstance(message, MirrorReply) and len(message.batches) > 2 and not spoilt:
+            kept = [frame for number, frame in enumerate(message.batches) if number != left_out]
+            message.batches = kept if left_out < 2 else message.batches[:-1]
+            spoilt.append(message)
+        return False
+
+    world.drop = spoil
+    mirror = made(world, mirror_config())
+    assert world.run_until(caught_up(world, origin, mirror))
+    assert records(world, mirror) == list(enumerate(SIX))
+    assert spoilt or world.leader(origin) == world.leader(mirror)

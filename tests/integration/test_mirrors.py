@@ -79,10 +79,33 @@ def test_R28_the_command_line_makes_shows_and_ends_a_mirror(tmp_path: Path) -> N
         assert await values(cluster, "copy") == [(0, "0"), (1, "1"), (2, "2"), (3, "3"), (5, "5")]
         told = await cluster.refused("pub", "copy", "mine")
         assert "is a mirror" in told and "publish to that" in told
-        assert "BEHIND" in await cluster.run("stream", "lag", "copy")
+        await cluster.run("stream", "pause", "copy")
+        await cluster.run("pub", "orders", "6")
+        told = await cluster.run("stream", "lag", "copy")
+        assert "BEHIND" in told and "nothing is copied: it is paused" in told
+        await cluster.run("stream", "resume", "copy")
+        await until(lambda: no_lag(cluster), "a mirror that has everything")
         assert "mirror orders -> none" in await cluster.run("stream", "alter", "copy", "--no-mirror")
         await cluster.run("pub", "copy", "mine")
         await cluster.run("pub", "orders", "theirs")
-        assert (await values(cluster, "copy"))[-1] == (6, "mine")
+        assert (await values(cluster, "copy"))[-1] == (7, "mine")
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_R28_a_mirror_outlives_its_origin(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "orders", "orders")
+        await cluster.run("pub", "orders", "kept")
+        await cluster.run("stream", "create", "copy", "--mirror", "orders")
+        await until(lambda: no_lag(cluster), "a mirror that has everything")
+        await cluster.run("stream", "rm", "orders")
+        told = await cluster.refused("stream", "lag", "copy")
+        assert "was removed" in told and "--no-mirror" in told
+        await cluster.run("stream", "create", "orders", "orders")
+        await cluster.run("pub", "orders", "another")
+        assert "was removed" in await cluster.refused("stream", "lag", "copy")
+        assert await cluster.read("copy") == {0: "kept"}
 
     with_cluster(tmp_path, 1, story)

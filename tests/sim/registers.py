@@ -25,9 +25,27 @@ def registers_in(world: World) -> dict[str, list[Operation]]:
             for offset, record in enumerate(truth.contents.committed)
             if record is not None
         }
-        for subject, operations in registers_of(_sends(world, target.partition), there).items():
+        done = [*_sends(world, target.partition), *_gets(world, target.partition)]
+        for subject, operations in registers_of(done, there).items():
             found[f"{target.name} {subject}"] = operations
     return found
+
+
+def _gets(world: World, partition: PartitionId) -> list[SubjectSend]:
+    """What was got of JetStream's doors: as of who has sent nothing, and was told what is there."""
+    return [
+        SubjectSend(
+            "",
+            got.subject.decode(),
+            got.asked_us,
+            got.told_us,
+            "info",
+            told=got.last,
+            compared=got.subject.decode(),
+        )
+        for got in world.workload.jetstream.gets
+        if got.target.partition == partition
+    ]
 
 
 def _sends(world: World, partition: PartitionId) -> list[SubjectSend]:

@@ -24,7 +24,7 @@ from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullR
 from liftlog.types import EpochStart, PartitionId, Record
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
-from liftlog_sim.truth.consumers import ConsumerTruth
+from liftlog_sim.truth.consumers import ConsumerTruth, KnownThen
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import DeadMessage, LetterTruth
 from liftlog_sim.truth.removals import DeletionTruth
@@ -384,10 +384,34 @@ def test_who_begins_with_what_is_new_is_not_given_what_was_acknowledged_before()
     """K5."""
     world = Told()
     number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
-    world.truth.begun_after(number, number, 3, 0)  # It was written before somebody asked for it.
-    world.truth.begun_after(number, 0, 1, 0)
+    world.truth.begun("work", number, KnownThen(number, 3, 0))  # It was written before somebody asked for it.
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
+    world.truth.begun("work", number, KnownThen(0, 1, 0))
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
     with violated("NoneSkipped"):
-        world.truth.begun_after(number, 0, 2, 0)
+        world.truth.begun("work", number, KnownThen(0, 2, 0))
+
+
+def test_of_several_who_ask_for_a_consumer_at_a_time_the_first_counts() -> None:
+    """K1: they share its entry, which says what was so when the first of them was heard."""
+    first, late, refused = KnownThen(0, 1, 0), KnownThen(0, 2, 0), KnownThen(0, 0, 0)
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
+    for asked in (refused, first, late):
+        world.truth.wants("work", asked)
+    world.truth.refused("work", refused)
+    world.truth.begun("work", number, late)
+    world.truth.begun("work", number, first)
+    world.truth.refused("work", first)  # That is over.
+    world = Told()
+    number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
+    for asked in (first, late):
+        world.truth.wants("work", asked)
+    world.truth.refused("work", first)
+    with violated("NoneSkipped"):
+        world.truth.begun("work", number, late)
 
 
 @pytest.mark.parametrize(
@@ -400,10 +424,12 @@ def test_who_begins_with_other_messages_than_the_last_of_each_subject_is_found(
     config = ConsumerConfig(deliver="last-per-subject")
     world = Told()
     number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
-    world.truth.begun_after(number, 0, 3, 0)
+    world.truth.begun("work", number, KnownThen(0, 3, 0))
     for acked, told in ((4, 0), (3, 1)):
+        world = Told()
+        number = world.wrote(Created("work", config, 2, [], [(2, 1)], 3, 0))
         with violated("NoneSkipped"):
-            world.truth.begun_after(number, 0, acked, told)
+            world.truth.begun("work", number, KnownThen(0, acked, told))
     world = Told()
     world.wrote(Created("work", config, 2, [], lasts, since, 0))
     with violated("NoneSkipped"):

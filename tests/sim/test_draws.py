@@ -135,7 +135,10 @@ def test_a_run_with_the_plan_that_it_gave_back_is_the_same_run(seed: int, gear: 
 
 @pytest.mark.parametrize(
     ("profile", "client"),
-    [("removals", "subjects"), ("consumers", "consumer"), ("processors", "processor"), ("groups", "member")],
+    [
+        *(("removals", "subjects"), ("consumers", "consumer"), ("processors", "processor")),
+        *(("groups", "member"), ("doors", "door"), ("doors", "bucket"), ("doors", "puller")),
+    ],
 )
 def test_what_every_client_does_is_an_entry_of_the_plan(profile: str, client: str) -> None:
     """No failure of such a world could be shrunk: its plan was refused, or lacked what these clients do."""

@@ -122,6 +122,8 @@ def _interest_problem(config: StreamConfig) -> str:
 
 def _markers_problem(config: StreamConfig) -> str:
     """R24: why it can leave no markers; empty if it can."""
+    if config.marker_ttl_ms is UNSET:
+        return ""
     if not (config.has_ttl and config.rolls_up):
         return (
             "marker_ttl_ms leaves messages that go after a time, and that roll up what they stand for: it "
@@ -152,12 +154,16 @@ def _group_problem(config: StreamConfig) -> str:
 
 def _mirror_problem(config: StreamConfig) -> str:
     """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
-    refuse any of that, take it for a repetition, or act on what its headers say.
+    refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
+    of which no entry says that it is gone would count as a message, and a mirror has empty ones.
     """
+    if not config.mirrors:
+        return ""
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     unfit = {
         "compact": config.compact,
+        "removal": config.has_journal,
         "dedupe_window_ms": config.remembers_ms,
         "messages_max": config.holds_most,
         "bytes_max": config.holds_bytes,
@@ -256,9 +262,7 @@ def limits_problem(config: StreamConfig) -> str:
         return problem
     if config.interest is True and (problem := _interest_problem(config)):
         return problem
-    if config.marker_ttl_ms is not UNSET and (problem := _markers_problem(config)):
-        return problem
-    if config.mirrors and (problem := _mirror_problem(config)):
+    if problem := _markers_problem(config) or _mirror_problem(config):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

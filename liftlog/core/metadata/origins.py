@@ -23,7 +23,7 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
             f"a mirror has as many partitions as its origin: {config.mirrors!r} has "
             f"{origin.config.partitions}, and not {config.partitions}"
         )
-    return _compacted(origin)
+    return _compacted(origin.config)
 
 
 def is_origin(mirror: int, found: int) -> bool:
@@ -39,25 +39,24 @@ def origin_of(records: Records, mirror: StreamState) -> StreamState | None:
     return origin if origin is not None and is_origin(mirror.id, origin.id) else None
 
 
-def standstill(records: Records, mirror: StreamState) -> str:
-    """Why a mirror gets nothing more, by the metadata; empty if it does."""
-    origin = origin_of(records, mirror)
+def standstill(mirror: StreamConfig, origin: StreamConfig | None) -> str:
+    """Why a mirror gets nothing more, by the metadata; empty if it does. `origin`: None if it was removed."""
     if origin is None:
         return (
-            f"stream {mirror.config.mirrors!r}, of which it is a mirror, was removed: it keeps what it has; "
-            f"to write to it: liftlog stream alter {mirror.config.name} --no-mirror"
+            f"stream {mirror.mirrors!r}, of which it is a mirror, was removed: it keeps what it has; to "
+            f"write to it: liftlog stream alter {mirror.name} --no-mirror"
         )
-    if mirror.config.paused:
-        return "it is paused: liftlog stream resume"
-    if mirror.config.read_only:
-        return f"it is read-only: liftlog stream alter {mirror.config.name} --read-write"
+    if mirror.paused:
+        return f"it is paused: liftlog stream resume {mirror.name}"
+    if mirror.read_only:
+        return f"it is read-only: liftlog stream alter {mirror.name} --read-write"
     return _compacted(origin)
 
 
-def _compacted(origin: StreamState) -> str:
-    if not origin.config.compact:
+def _compacted(origin: StreamConfig) -> str:
+    if not origin.compact:
         return ""
     return (
-        f"stream {origin.config.name!r} is compacted: a deletion may be gone there before a mirror has it, "
-        "and the mirror would keep what was deleted; read it with a program, from the beginning"
+        f"stream {origin.name!r} is compacted: a deletion may be gone there before a mirror has it, and the "
+        "mirror would keep what was deleted; read it with a program, from the beginning"
     )

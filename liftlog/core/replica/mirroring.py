@@ -45,7 +45,8 @@ class Mirroring:
         """Why nothing comes, by the metadata; empty: it does."""
 
     @property
-    def _is_mirror(self) -> bool:
+    def on(self) -> bool:
+        """Whether this is a mirror's data."""
         config = self._log.config
         return config is not None and bool(config.mirrors) and not self._log.id.is_journal
 
@@ -63,12 +64,12 @@ class Mirroring:
         """Ask for what follows, if that is due: what came before is committed, and nothing is awaited."""
         ctx, log = self._ctx, self._log
         stream = ctx.metadata.by_id.get(log.id.stream)
-        if not self._is_mirror or stream is None or self._waits or log.leo > log.hw:
+        if not self.on or stream is None or self._waits or log.leo > log.hw:
             return
         if ctx.fenced or ctx.leaving:
             return
-        self.problem = standstill(ctx.metadata, stream)
         origin = origin_of(ctx.metadata, stream)
+        self.problem = standstill(stream.config, origin.config if origin is not None else None)
         if self.problem or origin is None:
             ctx.mark("R28.stands-still")
             return
@@ -89,7 +90,7 @@ class Mirroring:
         """The origin has answered. Whether there is more here now."""
         ctx, log = self._ctx, self._log
         self._waits = 0
-        if not self._is_mirror or ctx.fenced:
+        if not self.on or ctx.fenced:
             return False  # Perhaps it was made a stream of its own meanwhile.
         if reply.offset > log.leo:
             ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
@@ -129,15 +130,18 @@ class Mirroring:
 
     def _copies(self, origin: PartitionId, reply: MirrorReply) -> list[Batch]:
         """Batches of ours, from the end of our log on, with what is left of the origin's up to where the
-        answer reaches. Raises LiftlogError, ValueError.
+        answer reaches: its batches span all of that, so an offset is empty that one of them says to be empty.
+        Raises LiftlogError, ValueError.
         """
         frames = [parse_batch(origin, frame) for frame in reply.batches]
-        if any(one.end_offset > other.base_offset for one, other in pairwise(frames)):
-            raise ValueError("batches that are not in order")
+        joined = all(one.end_offset == other.base_offset for one, other in pairwise(frames))
+        spans = joined and frames[0].base_offset <= reply.offset if frames else False
+        if not spans or frames[-1].end_offset != reply.next_offset:
+            raise ValueError(f"batches that leave out some of {reply.offset} to {reply.next_offset}")
         copies: list[Batch] = []
         place = self._log.leo
         for frame in frames:
-            end = min(frame.end_offset, reply.next_offset, place + GAP_MAX)
+            end = frame.end_offset
             if end <= place:
                 continue
             left = [record for record in decode_records(frame) if place <= record.offset < end]
@@ -148,9 +152,6 @@ class Mirroring:
                 self._ctx.mark("R28.gap")
             copies.append(self._batch(place, end, left))
             place = end
-        if place < reply.next_offset and not copies:
-            copies.append(self._batch(place, min(reply.next_offset, place + GAP_MAX), []))
-            self._ctx.mark("R28.gap")
         return copies
 
     def _batch(self, start: int, end: int, left: list[Record]) -> Batch:

@@ -148,13 +148,13 @@ REQUIRED_MARKS = (
 """Cases of the rules (Node.marks) that a full sweep must have reached."""
 
 AUDITED_MARKS = (
+    "R28.stands-still",
     "R21.unreadable",
     "R21.purge-late",
     "K8.paused",
     "R28.below-start",
     "R28.copied",
     "R28.gap",
-    "R28.stands-still",
     "K9.again",
     "K9.dead",
     "K9.refused",

@@ -170,5 +170,7 @@ OF_JOURNALS: dict[str, tuple[int, str, str, str]] = {
     "inactive_from_creation": (0, "new", "NATS JetStream, inactive_threshold", "who is served is there"),
     "first_filter_only": (0, "new",
      "NATS JetStream's filter_subject and filter_subjects", "one place puts both fields together"),
+    "door_acks_at_once": (0, "new",
+     "an ack that is confirmed (AckSync) by who passes it on", "who passes an answer on waits for it"),
 }
 # fmt: on

@@ -42,8 +42,8 @@ OCCASIONS = (
 )
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
 CLIENTS = (
-    *("publisher", "reader", "admin", "alterer", "mover", "inspector"),
-    *("subjects", "consumer", "processor", "member"),
+    *("publisher", "reader", "admin", "alterer", "mover", "inspector", "mirrorer"),
+    *("subjects", "consumer", "processor", "member", "door", "bucket", "puller"),
 )
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""
 RAISER = "admin/raise"

@@ -116,9 +116,16 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of these that purge by subject."""
     consumers: int = 0
     """Clients of durable consumers, where streams have a journal (K1 to K7)."""
+    door_clients: int = 0
+    """Clients of JetStream's doors of each kind, where there is a stream for them."""
+    door_interval_us: int = 150 * MILLISECOND
     processors: int = 0
     """Processors, where streams remember producers (L10)."""
     consume_interval_us: int = 400 * MILLISECOND
+    consumers_anew: float = 0.0
+    """How often a client of consumers deletes one that does not begin at the front, or creates it again,
+    instead of anything else.
+    """
     members: int = 0
     """Processes of a consumer group, where a stream is there for its register (G1 to G5)."""
     member_interval_us: int = 60 * MILLISECOND

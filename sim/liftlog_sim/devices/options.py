@@ -48,3 +48,5 @@ class StorageTimes(msgspec.Struct, frozen=True):
     stall_max_us: int = 0
     journal_read_us: int = 0
     """How much longer the write phase takes of a group that has to read a journal."""
+    index_read_us: int = 0
+    """And of one that is asked about the last messages of subjects."""

@@ -197,4 +197,6 @@ class SimStorageRunner:
         cold = times.journal_read_us and any(
             isinstance(job, ReadLog) and job.log.is_journal for job in self._queue
         )
-        return times.write_us * self.slowness + (times.journal_read_us if cold else 0)
+        asked = times.index_read_us and any(isinstance(job, AskLasts) for job in self._queue)
+        more_us = (times.journal_read_us if cold else 0) + (times.index_read_us if asked else 0)
+        return times.write_us * self.slowness + more_us

@@ -323,6 +323,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a consumer that goes when nobody uses it goes so long after it was made, or its leader began"),
     ("first_filter_only", "K6", "consumers",
      "of a consumer's filters the first alone lets anything through"),
+    ("door_acks_at_once", "K3", "doors",
+     "a door of JetStream's says that a message is done when it has asked its leader for that"),
     ("hint_leaves_isr", "R2", "partitions shrinking",
      "a leader commits without a member of which it is told that nobody listens there"),
     ("never_fenced", "N2", "partitions kills mixed",

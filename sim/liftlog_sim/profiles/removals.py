@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from liftlog.types import StreamConfig
@@ -10,10 +12,13 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
+BUCKET = "KV_b"
+"""The stream of a key-value bucket."""
 QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
 INTEREST_SHARE = 0.5
 """And of so many of the others messages go by interest (R27)."""
+RESTLESS_SHARE = 0.4
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
@@ -76,7 +81,11 @@ def removals(draws: Draws) -> Knobs:
     )
     # Some copies that start take a while to read what is gone, and are asked meanwhile (R21).
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
-    times = msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us)
+    # And storage takes a while to say what remains of subjects, while something is deleted (R24).
+    index_us = draws.part("journal", "lasts").choice((0, 10, 40)) * MILLISECOND
+    times = msgspec.structs.replace(
+        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us
+    )
     knobs = msgspec.structs.replace(knobs, storage_times=times)
     marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
     if marker_ms:
@@ -128,11 +137,12 @@ def consumers(draws: Draws) -> Knobs:
     """The same worlds with durable consumers, fewer messages that are deleted, and time to consume the others
     (K1 to K8), and a stream for dead letters (K9).
     """
-    knobs = removals(draws)
-    streams = tuple(_emptied(draws, one) for one in knobs.streams)
+    knobs, restless = removals(draws), draws.part("restless")
+    is_restless = restless.random() < RESTLESS_SHARE
+    streams = knobs.streams if is_restless else tuple(_emptied(draws, one) for one in knobs.streams)
     letters = small_stream(draws.part("dead"), "dead", compact=False, retention=False)
     letters = msgspec.structs.replace(letters, subject="dead.letters", dedupe_window_ms=600_000)
-    return msgspec.structs.replace(
+    knobs = msgspec.structs.replace(
         knobs,
         streams=(*streams, letters),
         delete_share=draws.choice((0.0, 0.3)),
@@ -144,6 +154,54 @@ def consumers(draws: Draws) -> Knobs:
         duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
     )
+    return _restless(restless, knobs) if is_restless else knobs
+
+
+def _restless(draws: Draws, knobs: Knobs) -> Knobs:
+    """Consumers are deleted and created all the time, and journals are read slowly: a leader
+    makes and serves consumers that has not heeded yet what somebody was told (K1, K7).
+    """
+    read_us = draws.choice((60, 150)) * MILLISECOND
+    return msgspec.structs.replace(
+        knobs,
+        storage_times=msgspec.structs.replace(knobs.storage_times, journal_read_us=read_us),
+        tail_cache_bytes=1,
+        value_filler=0,
+        delete_share=0.6,
+        admin_interval_us=200 * MILLISECOND,
+        consumers=3,
+        consumers_anew=0.3,
+        consume_interval_us=100 * MILLISECOND,
+        publish_interval_us=500 * MILLISECOND,
+    )
+
+
+def doors(draws: Draws) -> Knobs:
+    """JetStream's doors, which die and come back, and clients of a key-value bucket (ADR 0088)."""
+    plain = small_stream(draws, BUCKET, compact=False, retention=False)
+    bucket = msgspec.structs.replace(plain, subject="$KV.b.*", removal=True, dedupe_window_ms=2000)
+    knobs = base_knobs(
+        draws,
+        nodes=draws.choice((3, 3, 4)),
+        streams=(bucket,),
+        faults=(
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("crash_inside", 2)),
+            *(("isolate", 4), ("partition", 2), ("one_way", 2), ("pause", 2), ("stop", 2)),
+            *(("slow_disk", 2), ("sync_failure", 1), ("full_disk", 0.5)),
+        ),
+        fault_interval_us=draws.choice((2000, 4000)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.3)),
+        publishers=1,
+        publish_interval_us=draws.choice((1000, 3000)) * MILLISECOND,
+        ask_subjects_us=draws.choice((500, 1500)) * MILLISECOND,
+        expecting_lasts=0.5,
+        admin_interval_us=0,
+        door_clients=draws.choice((2, 3)),
+        door_interval_us=draws.choice((100, 250)) * MILLISECOND,
+        **storing(draws),
+    )
+    return msgspec.structs.replace(knobs, duration_us=40 * SECOND)
 
 
 def mirrors(draws: Draws) -> Knobs:
@@ -160,3 +218,13 @@ def mirrors(draws: Draws) -> Knobs:
         mirror_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
         publish_interval_us=draws.choice((100, 250)) * MILLISECOND,
     )
+
+
+JOURNALS: dict[str, Callable[[Draws], Knobs]] = {
+    "removals": removals,
+    "consumers": consumers,
+    "groups": groups,
+    "mirrors": mirrors,
+    "doors": doors,
+}
+"""These profiles, by name."""

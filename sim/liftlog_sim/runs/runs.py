@@ -128,6 +128,7 @@ def phases(world: World) -> Iterator[int]:
 def verdict(options: RunOptions, world: World, violation: Violation | None, seconds: float) -> RunResult:
     """The outcome as plain data. What refinement finds in steps that it has noted was first."""
     observer = world.observer
+    world.workload.jetstream.end()
     observer.checks.counts["TimePasses"] += world.kernel.events
     if observer.refining is not None:
         try:

@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from liftlog.core.consumers.entries import (
     AT_LIMIT,
@@ -57,6 +58,16 @@ from liftlog_sim.truth.removals import DeletionTruth
 from liftlog_sim.truth.trueconsumer import Standing, TrueConsumer
 
 
+class KnownThen(NamedTuple):
+    """What was so when a client asked for a consumer: where the longest journal ended, below what data were
+    acknowledged, and below what of the journal somebody had been told of deletions.
+    """
+
+    written: int
+    acked: int
+    told: int
+
+
 class ConsumerTruth:
     """Of one partition. `data`: the truth about its messages; `deletions`: which of them were deleted.
     `log_start`: the greatest log start of any copy.
@@ -69,9 +80,12 @@ class ConsumerTruth:
         "_judged",
         "_log_start",
         "_recorded",
+        "_sought",
+        "_sought_first",
         "_stood",
         "_to_go",
         "consumers",
+        "written",
     )
 
     def __init__(
@@ -90,6 +104,12 @@ class ConsumerTruth:
         self._judged: dict[tuple[int, int], int] = {}
         self._to_go: set[str] = set()
         """Names of those that some client has asked to delete."""
+        self.written = 0
+        """Where the longest journal ended that was ever seen; its node may be down, and come back."""
+        self._sought: dict[str, list[KnownThen]] = {}
+        """By name, what was known when each request to create it was sent of which nobody knows the end."""
+        self._sought_first: dict[int, KnownThen] = {}
+        """By number, the same of the first request that it may be an answer to."""
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -327,6 +347,7 @@ class ConsumerTruth:
 
     def same_state(self, node: int, run: int, journal: Replica) -> None:
         """A copy was looked at. SameConsumerState."""
+        self.written = max(self.written, journal.leo)
         removed = journal.removed
         assert removed is not None
         place = node, run
@@ -362,11 +383,24 @@ class ConsumerTruth:
             text = f"it is said to be {name!r}, and that it is there"
             raise self._violation("OfThisIncarnation", consumer, text)
 
-    def begun_after(self, number: int, written: int, acked: int, told: int) -> None:
-        """When somebody asked for it journals ended at `written`, data below `acked` were acknowledged, and
-        somebody had been told of deletions below `told` of the journal. Who begins with what is new is given
-        none of these messages (K5), and who begins with the last ones knows of these deletions. NoneSkipped.
+    def wants(self, name: str, known: KnownThen) -> None:
+        """A client is about to ask that it be created."""
+        self._sought.setdefault(name, []).append(known)
+
+    def refused(self, name: str, known: KnownThen) -> None:
+        """A leader has said that it does not do so."""
+        if known in (asked := self._sought[name]):
+            asked.remove(known)
+
+    def begun(self, name: str, number: int, known: KnownThen) -> None:
+        """It is there, as a client was told that has asked for it. Who begins with what is new is given no
+        message that was acknowledged then (K5), and who begins with the last ones knows of the deletions that
+        somebody knew of. Of several who ask at a time, and share it, the first counts. NoneSkipped.
         """
+        asked = self._sought.get(name, [])
+        self._sought[name] = [one for one in asked if one.written >= number]
+        first = min([known, *(one for one in asked if one.written < number)])
+        written, acked, told = self._sought_first.setdefault(number, first)
         consumer = self._of(number)
         created = consumer.created
         if number > written and created.config.deliver == DELIVER_LASTS:

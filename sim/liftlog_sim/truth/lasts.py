@@ -55,6 +55,14 @@ class LastsJudge(NamedTuple):
         problem = self._problem(told, expected, max(expected.since, told + 1))
         return f"{what}: {problem}" if problem else ""
 
+    def seen(self, found: ExpectedLast, hw: int) -> str:
+        """What is wrong with the last record that somebody was told of, who asked when `since` was committed,
+        and that much of the journal was; empty if nothing is.
+        """
+        if found.last >= hw:
+            return f"committed is no more than {hw}"
+        return self._problem(found.last, found, max(found.since, found.last + 1))
+
     def _problem(self, last: int, expected: ExpectedLast, below: int) -> str:
         """Why that cannot have been the last of the subject among the committed records below an offset."""
         subject, journal = expected.subject, expected.journal

@@ -2,9 +2,9 @@
 
     MarkerLeft   in a stream that leaves markers: when an entry names a message for its time or its age alone,
                  and that is no marker, a committed message of its subject is left, or has rolled it up
-    MarkerDue    what lies before a committed marker, of its subject, is gone by a committed entry, or over
-                 its time or too old by the marker's own stamp; and what it says that it stands for is the
-                 last of these that no entry names, and no marker
+    MarkerDue    what lies before a committed marker, of its subject, is gone by a committed entry, or below
+                 where a copy begins (C3), or over its time or too old by the marker's own stamp; and what it
+                 says that it stands for is the last of these that no entry names, and no marker
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def check_left(data: PartitionTruth, offset: int, gone: Collection[int]) -> None
 
 
 def check_due(data: PartitionTruth, marker: Record, gone: Collection[int], age_ms: int) -> None:
-    """A marker is committed, when so much is gone by what is committed of the journal. `age_ms`: the least
-    age at which messages of the stream ever were to go; 0: they were not. Raises Violation.
+    """A marker is committed, when so much is gone by what is committed of the journal, or lies below where a
+    copy begins. `age_ms`: the least age at which messages of the stream ever were to go; 0: they were not.
+    Raises Violation.
     """
     data.checks["MarkerDue"] += 1
     lines = marker.headers.split(b"\r\n")

@@ -103,7 +103,9 @@ class DeletionTruth:
         for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
             if record is not None and stored_by_leader(record):
                 age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
-                check_due(self.data, record, self._gone(), age_ms)
+                gone = self._gone()
+                self._furthest = max(self._furthest, self._starts())
+                check_due(self.data, record, gone.union(range(self._furthest)), age_ms)
 
     def _gone(self) -> set[int]:
         """The offsets that are named."""

@@ -40,6 +40,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.clock import WALL_START_MS
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.truth.consumers import KnownThen
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
@@ -64,6 +65,8 @@ CONFIGS = {
 """What the consumer of each name is created with; those called so have filters beside. Those with dead
 letters are there where there is a stream for them."""
 ALIVE = tuple(name for name, config in CONFIGS.items() if not config.dead_letter)
+LATER = tuple(name for name in ALIVE if CONFIGS[name].deliver in (DELIVER_NEW, DELIVER_LASTS))
+"""Those that do not begin at the front."""
 FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
@@ -137,8 +140,22 @@ class ConsumingClient:
             names = tuple(CONFIGS) if buries else ALIVE
             if target.config.goes_when_done:
                 names = OF_QUEUE if target.config.is_queue else OF_INTEREST
-            self._act(target, draws.choice(names), turn)
+            if not self._makes_anew(target, turn):
+                self._act(target, draws.choice(names), turn)
         self._turns.take(self._fire)
+
+    def _makes_anew(self, target: Target, turn: Turn) -> bool:
+        """In some worlds those that do not begin at the front are deleted and created all the time."""
+        share = self._cluster.knobs.consumers_anew
+        draws = turn.draws.part("anew")
+        if not share or target.config.goes_when_done or draws.random() >= share:
+            return False
+        name = draws.choice(LATER)
+        if self._numbers.pop((target, name), 0):
+            self._delete(target, name, turn)
+        else:
+            self._create(target, name, turn)
+        return True
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
@@ -179,24 +196,22 @@ class ConsumingClient:
     def _create(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)
         told = self._account.deletions(target.partition).told
-        acked, written = self._account.truth(target.partition).acked_end, self._written(target)
+        acked = self._account.truth(target.partition).acked_end
+        known = KnownThen(truth.written, acked, told)
 
         def answered(reply: object) -> None:
             if isinstance(reply, ConsumersReply) and reply.consumers:
                 self._account.count("consumers created")
                 truth.created(name, reply, ended)
-                truth.begun_after(reply.consumers[0].number, written, acked, told)
+                truth.begun(name, reply.consumers[0].number, known)
                 self._numbers[target, name] = reply.consumers[0].number
+            elif isinstance(reply, ErrorReply):
+                truth.refused(name, known)
 
         ended = truth.ended()
+        truth.wants(name, known)
         request = CreateConsumerRequest(target.partition, name, config_of(target, name))
         self.ask(turn.name, target, request, turn.draws, answered)
-
-    def _written(self, target: Target) -> int:
-        """Where the longest journal of a partition ends."""
-        nodes = [machine.node for machine in self._cluster.machines.values() if machine.node is not None]
-        copies = [node.replicas.get(target.partition.journal) for node in nodes]
-        return max((copy.leo for copy in copies if copy is not None), default=0)
 
     def _delete(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)

@@ -39,6 +39,7 @@ from liftlog_sim.workload.consuming import DEAD, ConsumingClient
 from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
+from liftlog_sim.workload.jetstream import BucketClient, JetStreamRoom
 from liftlog_sim.workload.mirroring import Mirrorer
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
@@ -77,13 +78,15 @@ class Workload:
         cluster.bus.on_acks = self._acks
         cluster.bus.on_refusals = self._refusals
         knobs = cluster.knobs
-        self._publishers: dict[int, Publisher | SimulatedProcessor] = {
+        self.jetstream = JetStreamRoom(shared)
+        self._publishers: dict[int, Publisher | SimulatedProcessor | BucketClient] = {
             number: Publisher(shared, number) for number in range(knobs.publishers)
         }
         self._processors = [
             SimulatedProcessor(shared, seat, PROCESSORS_FROM + seat) for seat in range(knobs.processors)
         ]
         self._publishers.update({one.number: one for one in self._processors})
+        self._publishers.update(self.jetstream.buckets)
         self._joining: list[Callable[[], None]] = []
         self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
@@ -149,18 +152,11 @@ class Workload:
             self._publishers[number].start()
         for reader in self._readers:
             reader.start()
-        self._admin.start()
-        self._alterer.start()
-        self._mover.start()
-        self._mirrorer.start()
-        self._inspector.start()
-        self._asker.start()
-        for client in self._consuming:
-            client.start()
-        for processor in self._processors:
-            processor.start()
-        self._group.start()
-        for start in self._joining:
+        starts: list[Callable[[], None]] = [self._admin.start, self._alterer.start, self._mover.start]
+        starts += [self._mirrorer.start, self._inspector.start, self._asker.start]
+        starts += [client.start for client in self._consuming]
+        starts += [processor.start for processor in self._processors]
+        for start in (*starts, self._group.start, self.jetstream.start, *self._joining):
             start()
 
     # -- clients from outside ------------------------------------------------------------------------------
@@ -168,7 +164,7 @@ class Workload:
     @property
     def joined(self) -> int:
         """How many publishers there are."""
-        return len(self._publishers) - len(self._processors)
+        return len(self._publishers) - len(self._processors) - len(self.jetstream.buckets)
 
     def join(self, start: Callable[[], None]) -> None:
         """Somebody else begins when the streams are there."""
@@ -209,7 +205,7 @@ class Workload:
                 for other in self._account.parcels.of(value)[1:]:
                     self._publishers[int(owner)].ended(other, refusal.code)
 
-    def _author(self, number: int) -> Publisher | MemberProcess | SimulatedProcessor:
+    def _author(self, number: int) -> Publisher | MemberProcess | SimulatedProcessor | BucketClient:
         return self._group.members.get(number) or self._publishers[number]
 
     def _sent_as(self, name: bytes, records: int) -> tuple[bytes, ...]:
