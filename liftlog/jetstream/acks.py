@@ -9,12 +9,13 @@ from __future__ import annotations
 from nats.aio.msg import Msg
 
 from liftlog.jetstream.ackwords import AckSubject, AckWord, parse_ack_subject, parse_ack_word
+from liftlog.jetstream.advisories import tell_of_termination
 from liftlog.jetstream.calls import JsCall
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.pulls import serve
-from liftlog.messages import ACK
+from liftlog.messages import ACK, TERM
 from liftlog.types import LiftlogError
 
 NAK_DELAY_MAX_MS = 86_400_000
@@ -52,7 +53,7 @@ async def on_ack(room: Room, message: Msg) -> None:
         return
     try:
         unknown = await room.consumers.doing(
-            about.stream, about.consumer, lambda known: _settled(known, about, word)
+            about.stream, about.consumer, lambda known: _settled(room, known, about, word)
         )
     except JsError as error:
         if error.code == 404:
@@ -71,14 +72,17 @@ async def on_ack(room: Room, message: Msg) -> None:
         await room.nats.publish(message.reply, b"")
 
 
-async def _settled(known: KnownConsumer, about: AckSubject, word: AckWord) -> list[int]:
+async def _settled(room: Room, known: KnownConsumer, about: AckSubject, word: AckWord) -> list[int]:
     """Of which messages no delivery was known."""
     offset = about.stream_seq - 1
     policy = known.config.ack_policy
     if policy == "none":
         return []
     if word.how != ACK:
-        return await known.settle(word.how, [offset], min(word.delay_ms, NAK_DELAY_MAX_MS))
+        unknown = await known.settle(word.how, [offset], min(word.delay_ms, NAK_DELAY_MAX_MS))
+        if word.how == TERM and not unknown:
+            await tell_of_termination(room, about, word.reason)
+        return unknown
     if policy == "all":
         return await known.ack_all(offset)
     return await known.ack([offset])

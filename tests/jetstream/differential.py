@@ -53,8 +53,12 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     """A plan of so many steps, after the stream and a consumer are made."""
     rng = random.Random(seed)
     config = rng.choice(STREAMS)
-    # nats-server forgets what a consumer of last messages waits for when a limit removes it.
-    consumers = [one for one in CONSUMERS if "max_msgs_per_subject" not in config or "last" not in str(one)]
+    # nats-server forgets what a consumer of last messages waits for when one of them is removed.
+    limited = "max_msgs_per_subject" in config
+    kept = not limited and random.Random(f"kept {seed}").random() < 0.3
+    """Nothing is removed."""
+    forgotten = () if kept else ("last", "last_per_subject") if limited else ("last_per_subject",)
+    consumers = [one for one in CONSUMERS if one.get("deliver_policy") not in forgotten]
     plan: list[Step] = [
         ("stream", {"config": config}),
         ("consumer", {"name": "C0", "config": rng.choice(consumers)}),
@@ -69,7 +73,7 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     for _ in range(length):
         kind = rng.choice(kinds)
         step = DRAWS[kind][1](rng)
-        if (kind == "purge" and (ids or (full and step))) or (kind == "delete" and full):
+        if (kind == "purge" and (kept or ids or (full and step))) or (kind == "delete" and (kept or full)):
             continue
         if kind == "consumer":
             step["config"] = rng.choice(consumers)

@@ -101,6 +101,17 @@ async def test_a_termination_may_have_a_reason(user: User) -> None:
     assert (await user.consumer_info()).num_ack_pending == 0
 
 
+@proves(K, "+TERM", "advisory MSG_TERMINATED")
+async def test_an_advisory_tells_of_a_message_that_was_terminated(user: User) -> None:
+    advisories = await user.nc.subscribe(f"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.{user.name}.C")
+    message = (await delivered(user))[0]
+    assert (await user.nc.request(message.reply, b"+TERM no use", timeout=DEADLINE_S)).data == b""
+    told = json.loads((await advisories.next_msg(timeout=DEADLINE_S)).data)
+    assert told["type"] == "io.nats.jetstream.advisory.v1.terminated"
+    assert (told["stream"], told["consumer"], told["reason"]) == (user.name, "C", "no use")
+    assert (told["stream_seq"], told["consumer_seq"], told["deliveries"]) == (1, 1, 1)
+
+
 @proves(K, "+WPI")
 async def test_work_in_progress_holds_the_message(user: User) -> None:
     message = (await delivered(user, ack_wait=SECOND // 2))[0]
