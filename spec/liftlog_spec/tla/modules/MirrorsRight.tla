@@ -1,0 +1,134 @@
+---------------------------- MODULE MirrorsRight -----------------------------
+
+\* One partition of an origin, and its mirror's.
+EXTENDS Integers, Sequences, FiniteSets
+
+CONSTANTS
+    None, Records, Epochs, Deletes
+
+VARIABLES
+    origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position
+
+vars == <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position>>
+
+MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
+MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
+
+TypeOK ==
+    /\ origin_epoch \in (1..Epochs)
+    /\ ((origin \in Seq((1..Epochs))) /\ (Len(origin) <= Records))
+    /\ origin_hw \in (0..Records)
+    /\ gone \in SUBSET (0..Records - 1)
+    /\ epoch \in (1..Epochs)
+    /\ ((mirror \in Seq((0..Epochs + 1))) /\ (Len(mirror) <= Records))
+    /\ hw \in (0..Records)
+    /\ answer \in ([at: (0..Records - 1), has: (0..Epochs + 1)] \cup {None})
+    /\ began \in BOOLEAN
+    /\ position \in (0..Records)
+
+Init ==
+    /\ origin_epoch = 1
+    /\ origin = <<>>
+    /\ origin_hw = 0
+    /\ gone = {}
+    /\ epoch = 1
+    /\ mirror = <<>>
+    /\ hw = 0
+    /\ answer = None
+    /\ began = FALSE
+    /\ position = 0
+
+Write ==
+    /\ (Len(origin) < Records)
+    /\ origin' = Append(origin, origin_epoch)
+    /\ UNCHANGED <<origin_epoch, origin_hw, gone, epoch, mirror, hw, answer, began, position>>
+
+CommitOrigin ==
+    /\ (origin_hw < Len(origin))
+    /\ origin_hw' = (origin_hw + 1)
+    /\ UNCHANGED <<origin_epoch, origin, gone, epoch, mirror, hw, answer, began, position>>
+
+\* Another one leads the origin, which has this much.
+ElectOrigin(end) ==
+    /\ (origin_epoch < Epochs)
+    /\ (origin_hw <= end)
+    /\ (end <= Len(origin))
+    /\ origin_epoch' = (origin_epoch + 1)
+    /\ origin' = SubSeq(origin, 1, MinOf({end, Len(origin)}))
+    /\ UNCHANGED <<origin_hw, gone, epoch, mirror, hw, answer, began, position>>
+
+Delete(at) ==
+    /\ (at < origin_hw)
+    /\ ~((at \in gone))
+    /\ (Cardinality(gone) < Deletes)
+    /\ gone' = (gone \cup {at})
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, epoch, mirror, hw, answer, began, position>>
+
+\* The mirror's leader asks, and the origin's answers.
+Ask(at) ==
+    /\ (at < origin_hw)
+    /\ (hw = Len(mirror))
+    /\ (at = Len(mirror))
+    /\ answer' = [at |-> at, has |-> (IF (at \in gone) THEN 0 ELSE origin[at + 1])]
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, began, position>>
+
+\* The answer comes, or comes again.
+Take ==
+    /\ (answer # None)
+    /\ (Len(mirror) < Records)
+    /\ (answer.at = Len(mirror))
+    /\ mirror' = Append(mirror, answer.has)
+    /\ began' = TRUE
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, position>>
+
+Commit ==
+    /\ (hw < Len(mirror))
+    /\ hw' = (hw + 1)
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, answer, began, position>>
+
+\* The position that is kept apart follows what is committed.
+Save ==
+    /\ FALSE
+    /\ (position < hw)
+    /\ position' = hw
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began>>
+
+\* Another one leads the mirror, which has this much.
+Elect(end) ==
+    /\ (epoch < Epochs)
+    /\ (hw <= end)
+    /\ (end <= Len(mirror))
+    /\ epoch' = (epoch + 1)
+    /\ mirror' = SubSeq(mirror, 1, MinOf({end, Len(mirror)}))
+    /\ began' = FALSE
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, hw, answer, position>>
+
+Publish ==
+    /\ FALSE
+    /\ (Len(mirror) < Records)
+    /\ mirror' = Append(mirror, (Epochs + 1))
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, began, position>>
+
+Next ==
+    \/ Write
+    \/ CommitOrigin
+    \/ \E end \in (0..Records) : ElectOrigin(end)
+    \/ \E at \in (0..Records - 1) : Delete(at)
+    \/ \E at \in (0..Records - 1) : Ask(at)
+    \/ Take
+    \/ Commit
+    \/ Save
+    \/ \E end \in (0..Records) : Elect(end)
+    \/ Publish
+
+Spec == Init /\ [][Next]_vars
+
+\* What the mirror has committed, the origin has committed, at the same offset.
+MirrorIsPrefix ==
+    (\A i \in (0..Records - 1) : (((i < hw) /\ (0 < mirror[i + 1])) => ((i < origin_hw) /\ (origin[i + 1] = mirror[i + 1]))))
+
+\* Where the mirror has nothing, the origin has nothing any more.
+EmptyIsGone ==
+    (\A i \in (0..Records - 1) : (((i < hw) /\ (mirror[i + 1] = 0)) => (i \in gone)))
+
+==============================================================================
