@@ -3,8 +3,10 @@
     OutputsOnce      what is committed of a processor, in order, is what comes of each position of its input
                      up to the cursor of its last message, each once; and an opening has that cursor
 
-While the processor is remembered, as all of producers is (`producers.py`). What comes of a position is known
-here: so many outputs, perhaps none (`outputs_of`). Values say whose output they are.
+While the processor is remembered, as all of producers is (`producers.py`). A run that was forgotten, and that
+a late opening has opened once more, goes on from what it was told the first time: nothing is promised of its
+outputs. What comes of a position is known here: so many outputs, perhaps none (`outputs_of`). Values say
+whose output they are.
 """
 
 from __future__ import annotations
@@ -52,15 +54,21 @@ class _Last(NamedTuple):
 
     cursor: InputCursor
     at_ms: int
+    again: bool
+    """Of a run that was opened before, and forgotten."""
 
 
 class StoredCursors:
     """Of one partition, in the order in which records are committed."""
 
-    __slots__ = ("_last", "_wanted")
+    __slots__ = ("_last", "_opened", "_unjudged", "_wanted")
 
     def __init__(self) -> None:
         self._last: dict[bytes, _Last] = {}
+        self._opened: dict[bytes, int] = {}
+        """The newest run that was opened, by processor."""
+        self._unjudged = 0
+        """So many records that follow are outputs of which nothing is promised."""
         self._wanted: list[Output] = []
         """The outputs that have to follow, the next one last."""
 
@@ -75,6 +83,9 @@ class StoredCursors:
         problem = ""
         if number is not None and number.numbered.producer.startswith(NAME):
             problem = self._message(record, number.cursor, number.numbered.sequence == 0, window_ms)
+        if not problem and self._unjudged:
+            self._unjudged -= 1
+            return None
         if not problem and output is not None:
             wanted = self._wanted.pop() if self._wanted else None
             problem = "" if output == wanted else f"{output} is here, where {wanted} belongs"
@@ -93,7 +104,12 @@ class StoredCursors:
         last = self._last.get(producer)
         if last is not None and record.timestamp_ms >= last.at_ms + window_ms:
             last = None
-        self._last[producer] = _Last(cursor, record.timestamp_ms)
+        run = number.numbered.run
+        again = last is not None and last.again
+        if opens:
+            again = (last is None or again) and run <= self._opened.get(producer, -1)
+        self._opened[producer] = max(run, self._opened.get(producer, -1))
+        self._last[producer] = _Last(cursor, record.timestamp_ms, again)
         if last is None:
             return ""
         if not cursor.is_of_input_of(last.cursor):
@@ -103,6 +119,9 @@ class StoredCursors:
             return "" if same else f"{producer.decode()} begins at {cursor}, and had come to {last.cursor}"
         if cursor.position < last.cursor.position:
             return f"{producer.decode()} goes back from {last.cursor} to {cursor}"
+        if again:
+            self._unjudged = number.span
+            return ""
         self._wanted = [
             Output(position, nth)
             for position in range(last.cursor.position, cursor.position)
