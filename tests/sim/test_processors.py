@@ -51,6 +51,11 @@ FIRST = [first(1, 1, 1, 0), output(0, 1), output(0, 2)]
         ([OPENED, first(1, 1, 1, 0, 1)], "belongs"),
         ([OPENED, *FIRST, output(1, 0)], "belongs"),
         ([OPENED, message(2, 0, 40, at_ms=WINDOW_MS)], ""),
+        # Opened once more after it was forgotten, it goes on from what it was told the first time.
+        ([message(1, 0, 5, at_ms=-WINDOW_MS), OPENED, first(1, 1, 6, 5), message(2, 0, 6)], ""),
+        ([message(2, 0, 5, at_ms=-WINDOW_MS), OPENED, message(2, 0, 0), first(2, 1, 6, 5)], ""),
+        ([message(1, 0, 5, at_ms=-WINDOW_MS), OPENED, message(2, 0, 0), first(2, 1, 6, 5)], "belongs"),
+        ([message(1, 0, 0, at_ms=-1), OPENED, first(1, 1, 6, 5)], "belongs"),
     ],
 )
 def test_L10_what_is_committed_of_processors(records: list[Record], broken: str) -> None:
