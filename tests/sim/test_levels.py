@@ -12,11 +12,18 @@ SEEDS = range(6)
 
 
 def mixed(seed: int, mutant: str = "", profile: str = "kills") -> RunResult:
-    """A world of half a minute in which starts are of either release; the older one knows no ids (L7)."""
+    """A world of half a minute in which starts are of either release; the older one knows no ids (L7), and no
+    batches of several messages (L11).
+    """
     options = RunOptions(seed=seed, profile=profile, duration_s=30, mutant=mutant)
     knobs = knobs_of(options)
     streams = tuple(
-        msgspec.structs.replace(stream, dedupe_window_ms=msgspec.UNSET, dedupe_ids_max=msgspec.UNSET)
+        msgspec.structs.replace(
+            stream,
+            dedupe_window_ms=msgspec.UNSET,
+            dedupe_ids_max=msgspec.UNSET,
+            allow_batches=msgspec.UNSET,
+        )
         for stream in knobs.streams
     )
     return run_world(options, msgspec.structs.replace(knobs, streams=streams, mixed_releases=True), None)

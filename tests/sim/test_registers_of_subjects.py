@@ -80,7 +80,7 @@ def test_sends_and_answers_become_what_is_done_to_registers() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", [37, 43])
+@pytest.mark.parametrize("seed", [37, 150])
 def test_L9_each_subject_of_a_run_is_linearizable(seed: int, tmp_path: Path) -> None:
     found = registers(RunOptions(seed=seed, duration_s=30))
     done = Counter(one.f for its in found.values() for one in its)
@@ -90,7 +90,7 @@ def test_L9_each_subject_of_a_run_is_linearizable(seed: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("mutant", ["last_of_index_alone", "last_of_those_before", "L9.not-known"])
 def test_L9_a_planted_bug_shows_in_the_registers(mutant: str, tmp_path: Path) -> None:
-    found = registers(RunOptions(seed=43, duration_s=30, mutant=mutant), judged=False)
+    found = registers(RunOptions(seed=37, duration_s=30, mutant=mutant), judged=False)
     assert False in valid(write_registers(tmp_path, found))
 
 
@@ -100,10 +100,10 @@ def test_L9_on_spark_the_registers_of_many_runs_are_linearizable_and_those_of_a_
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right, wrong = [], []
-    for seed in (22, 37, 43, 58, 89, 95, 96, 100):
+    for seed in (22, 37, 150, 58, 89, 95, 96, 100):
         found = registers(RunOptions(seed=seed, duration_s=30))
         right += write_registers(tmp_path / f"seed-{seed}", found)
-    found = registers(RunOptions(seed=43, duration_s=30, mutant="last_of_index_alone"), judged=False)
+    found = registers(RunOptions(seed=37, duration_s=30, mutant="last_of_index_alone"), judged=False)
     wrong += write_registers(tmp_path / "bug", found)
     words = ["jepsen", "check", "--json", "--model", "cas-register", "--format", FORMAT, "--initial", "nil"]
     for files, verdict in ((right, 0), (wrong, 1)):
