@@ -146,10 +146,10 @@ def test_R25_what_others_are_to_take_does_not_count(how: str, mutant: bool) -> N
     world.run(0.5)
     roles = journal(world, partition).roles
     taker = roles.limits if how == "limit" else roles.roll_ups
-    taker._paused = LARGE
+    taker._pause._until = LARGE
     put(world, partition, "B" if how == "roll-up" else "b")
     world.run(0.3)
-    taker._paused = 0
+    taker._pause._until = 0
     world.run(0.5)
     assert shows(world, partition, 0, 2, 3) != mutant
     assert mutant or marks(world, partition)["R25.others-first"] > 0

@@ -334,10 +334,10 @@ def test_R24_a_stream_that_is_read_only_lets_nothing_go() -> None:
 def test_R24_a_leader_reads_what_is_no_longer_in_memory_from_its_disk() -> None:
     world, partition = living()
     one = acting(world, partition)
-    one._paused = LARGE
+    one._pause._until = LARGE
     put(world, partition, "1.")
     one._data.cache.clear()
-    one._paused = 0
+    one._pause._until = 0
     assert world.run_until(lambda: bool(one.passage.request))
     world.run(1.3)
     assert shows(world, partition, 1)
@@ -347,7 +347,7 @@ def test_R24_where_the_log_cannot_be_read_it_is_tried_again_after_a_while() -> N
     world, partition = living()
     put(world, partition, "1.")
     one = acting(world, partition)
-    one._pause()
+    one._leave_alone()
     put(world, partition, "1.")
     world.run(5.0)
     assert shows(world, partition, 1, 2, 3)

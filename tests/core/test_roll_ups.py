@@ -78,7 +78,7 @@ def roll_ups(world: World, partition: PartitionId, node: int = 0) -> Any:
 def paused(world: World, partition: PartitionId) -> Any:
     """This leader acts on nothing."""
     acting = roll_ups(world, partition)
-    acting._paused = LARGE
+    acting._pause._until = LARGE
     return acting
 
 
@@ -113,7 +113,7 @@ def test_R23_several_are_acted_on_at_once_and_the_newest_of_a_subject_counts() -
     world, partition = rolling()
     acting = paused(world, partition)
     put(world, partition, "abcdABAcDC")
-    acting._paused = 0
+    acting._pause._until = 0
     assert shows(world, partition, 5, 6, 8, 9)
     assert world.run_until(lambda: journal(world, partition).removed.rolled_up == RolledUp(1, 10))
 
@@ -124,7 +124,7 @@ def test_R23_no_more_entries_are_on_their_way_than_so_many(monkeypatch: pytest.M
     acting = paused(world, partition)
     put(world, partition, "abcdefABCDEF")
     world.drop = lambda sender, to, message: message_of_journal(message, partition)
-    acting._paused = 0
+    acting._pause._until = 0
     world.run(0.4)
     assert entries(world, partition) == 3
     world.drop = lambda sender, to, message: False
@@ -162,7 +162,7 @@ def test_R23_what_comes_after_a_roll_up_stays_however_late_that_is_acted_on(muta
     world, partition = rolling(mutants=Mutants(roll_up_takes_newer=mutant))
     acting = paused(world, partition)
     put(world, partition, "aAa")
-    acting._paused = 0
+    acting._pause._until = 0
     assert shows(world, partition, *([] if mutant else [1, 2]))
 
 
@@ -267,7 +267,7 @@ def test_R23_what_was_let_alone_is_acted_on_when_it_is_allowed_again() -> None:
     paused(world, partition)
     put(world, partition, "aA")
     world.answer(1, AlterStreamRequest("orders", StreamChanges(allow_rollup=False)))
-    roll_ups(world, partition)._paused = 0
+    roll_ups(world, partition)._pause._until = 0
     world.run(0.5)
     assert entries(world, partition) == 0
     world.answer(1, AlterStreamRequest("orders", StreamChanges(allow_rollup=True)))
@@ -279,7 +279,7 @@ def test_R23_a_stream_that_is_read_only_lets_nothing_go() -> None:
     paused(world, partition)
     put(world, partition, "aA")
     world.answer(1, AlterStreamRequest("orders", StreamChanges(read_only=True)))
-    roll_ups(world, partition)._paused = 0
+    roll_ups(world, partition)._pause._until = 0
     world.run(0.5)
     assert entries(world, partition) == 0
     world.answer(1, AlterStreamRequest("orders", StreamChanges(read_only=False)))
@@ -304,7 +304,7 @@ def test_R23_a_leader_reads_what_is_no_longer_in_memory_from_its_disk() -> None:
     acting = paused(world, partition)
     put(world, partition, "aaAb")
     acting._data.cache.clear()
-    acting._paused = 0
+    acting._pause._until = 0
     assert world.run_until(lambda: bool(acting.passage.request))
     assert shows(world, partition, 2, 3)
 
@@ -313,7 +313,7 @@ def test_R23_a_deletion_beside_it_changes_nothing() -> None:
     world, partition = rolling()
     acting = paused(world, partition)
     put(world, partition, "aabA")
-    acting._paused = 0
+    acting._pause._until = 0
     world.ask(world.leader(partition), DeleteMessageRequest(partition, 1))
     assert shows(world, partition, 2, 3)
 

@@ -6,7 +6,8 @@ would disagree on the state (M3). A configuration is refused with the key's name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -81,43 +82,125 @@ def _notes_problem(notes: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
-def _queue_problem(config: StreamConfig) -> str:
-    """R26: why it can be no work queue; empty if it can."""
-    if not config.has_journal:
-        return (
-            "work_queue takes messages out of the middle of a log: create the stream with removal (stream "
-            "create --removal --work-queue)"
-        )
-    if config.keeps_of_subject:
-        return (
-            "work_queue and max_messages_per_subject exclude each other: the one keeps what nobody is done "
-            "with, the other one lets it go; leave one of them out"
-        )
-    if config.sealed is True:
-        return "work_queue and sealed exclude each other: an ack takes a message away; make it read-only"
-    return ""
+class _Clash(NamedTuple):
+    """Two options that exclude each other, and why; not where `unless` is on too."""
+
+    first: str
+    second: str
+    why: str
+    remedy: str = "leave one of them out"
+    unless: str = ""
+
+    def problem(self, on: Mapping[str, bool]) -> str:
+        if on[self.first] and on[self.second] and not (self.unless and on[self.unless]):
+            return f"{self.first} and {self.second} exclude each other: {self.why}; {self.remedy}"
+        return ""
 
 
-def _interest_problem(config: StreamConfig) -> str:
-    """R27: why messages cannot go so; empty if they can."""
-    if not config.has_journal:
-        return (
-            "interest takes messages out of the middle of a log: create the stream with removal (stream "
-            "create --removal --interest)"
-        )
-    if config.is_queue:
-        return (
-            "interest and work_queue exclude each other: a message goes when every consumer is done with it, "
-            "or when the only one is; leave one of them out"
-        )
-    if config.keeps_of_subject:
-        return (
-            "interest and max_messages_per_subject exclude each other: the one keeps what a consumer is to "
-            "be given, the other one lets it go; leave one of them out"
-        )
-    if config.sealed is True:
-        return "interest and sealed exclude each other: an ack takes a message away; make it read-only"
-    return ""
+class _NeedsRemoval(NamedTuple):
+    """An option that only streams with removal can have."""
+
+    name: str
+    told: str
+
+    def problem(self, on: Mapping[str, bool]) -> str:
+        return self.told if on[self.name] and not on["removal"] else ""
+
+
+def _takes_out(
+    name: str, remedy: str = "(stream create --removal), which cannot be altered later"
+) -> _NeedsRemoval:
+    what = f"{name} takes messages out of the middle of a log"
+    return _NeedsRemoval(name, f"{what}: create the stream with removal {remedy}")
+
+
+_SAME_ROOM = "the one lets old messages go, the other one refuses new ones"
+_ACK = "an ack takes a message away"
+
+TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
+    _Clash("compact", "dedupe_window_ms", "compaction takes records whose message ids are still needed"),
+    _Clash(
+        "queue_group",
+        "dedupe_window_ms",
+        "a message that is sent again may go to another stream of the group, which does not know it",
+    ),
+    _Clash("allow_batches", "queue_group", "the messages of a batch would go to several streams"),
+    _Clash(
+        "compact",
+        "messages_max",
+        "a log that is compacted keeps its offsets, by which messages are counted, and would stay full",
+    ),
+    _Clash(
+        "dedupe_window_ms",
+        "messages_max",
+        "the last window's messages stay, for their ids, until others are stored, and a partition that is "
+        "full of them stores none",
+        "leave one of them out, or create the stream with removal: there messages go, and their ids stay",
+        unless="removal",
+    ),
+    _NeedsRemoval(
+        "bytes_max", "bytes_max needs removal: only such streams know what their messages count for"
+    ),
+    _Clash("retention_bytes", "bytes_max", _SAME_ROOM),
+    _Clash("retention_messages", "messages_max", _SAME_ROOM),
+    _Clash("compact", "removal", "what is compacted is deleted by a message without a value"),
+    _Clash("allow_rollup", "deny_purge", "a message that rolls up takes those before it away"),
+    _takes_out("max_messages_per_subject"),
+    _takes_out("allow_rollup"),
+    _takes_out("allow_ttl"),
+    _takes_out("work_queue", "(stream create --removal --work-queue)"),
+    _Clash(
+        "work_queue",
+        "max_messages_per_subject",
+        "the one keeps what nobody is done with, the other one lets it go",
+    ),
+    _Clash("work_queue", "sealed", _ACK, "make it read-only"),
+    _takes_out("interest", "(stream create --removal --interest)"),
+    _Clash(
+        "interest",
+        "work_queue",
+        "a message goes when every consumer is done with it, or when the only one is",
+    ),
+    _Clash(
+        "interest",
+        "max_messages_per_subject",
+        "the one keeps what a consumer is to be given, the other one lets it go",
+    ),
+    _Clash("interest", "sealed", _ACK, "make it read-only"),
+)
+"""What does not go together; the first that is found is told."""
+
+UNFIT_FOR_MIRRORS = (
+    *("compact", "removal", "dedupe_window_ms", "messages_max", "bytes_max", "max_messages_per_subject"),
+    *("allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest", "queue_group"),
+)
+"""R28: what a mirror has is said by another stream alone: it cannot refuse any of that, take it for a
+repetition, or act on what its headers say. With a journal, each offset of which no entry says that it is gone
+would count as a message, and a mirror has empty ones.
+"""
+
+
+def _options_on(config: StreamConfig) -> dict[str, bool]:
+    """Which of the options that `TOGETHER` names are on."""
+    values = {
+        "compact": config.compact,
+        "removal": config.has_journal,
+        "dedupe_window_ms": config.remembers_ms,
+        "messages_max": config.holds_most,
+        "bytes_max": config.holds_bytes,
+        "retention_messages": config.retention_messages,
+        "retention_bytes": config.retention_bytes,
+        "max_messages_per_subject": config.keeps_of_subject,
+        "allow_rollup": config.rolls_up,
+        "allow_ttl": config.has_ttl,
+        "allow_batches": config.allow_batches is True,
+        "work_queue": config.is_queue,
+        "interest": config.interest is True,
+        "queue_group": config.shares_in,
+        "deny_purge": config.deny_purge is True,
+        "sealed": config.sealed is True,
+    }
+    return {name: bool(value) for name, value in values.items()}
 
 
 def _markers_problem(config: StreamConfig) -> str:
@@ -137,79 +220,19 @@ def _markers_problem(config: StreamConfig) -> str:
     return ""
 
 
-def _group_problem(config: StreamConfig) -> str:
-    """N11: why it cannot share what comes with others; empty if it can."""
-    if config.remembers_ms:
-        return (
-            "queue_group and dedupe_window_ms exclude each other: a message that is sent again may go to "
-            "another stream of the group, which does not know it; leave one of them out"
-        )
-    if config.allow_batches is True:
-        return (
-            "allow_batches and queue_group exclude each other: the messages of a batch would go to several "
-            "streams; leave one of them out"
-        )
-    return ""
-
-
-def _mirror_problem(config: StreamConfig) -> str:
-    """R28: why it can be no mirror; empty if it can. What it has is said by another stream alone: it cannot
-    refuse any of that, take it for a repetition, or act on what its headers say. With a journal, each offset
-    of which no entry says that it is gone would count as a message, and a mirror has empty ones.
-    """
+def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
+    """R28: why it can be no mirror; empty if it can."""
     if not config.mirrors:
         return ""
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
-    unfit = {
-        "compact": config.compact,
-        "removal": config.has_journal,
-        "dedupe_window_ms": config.remembers_ms,
-        "messages_max": config.holds_most,
-        "bytes_max": config.holds_bytes,
-        "max_messages_per_subject": config.keeps_of_subject,
-        "allow_rollup": config.rolls_up,
-        "allow_ttl": config.has_ttl,
-        "allow_batches": config.allow_batches is True,
-        "work_queue": config.is_queue,
-        "interest": config.interest is True,
-        "queue_group": config.shares_in,
-    }
-    named = next((name for name, value in unfit.items() if value), "")
-    if not named:
-        return ""
-    return (
-        f"mirror and {named} exclude each other: a mirror has what its origin has, and nothing else; leave "
-        "one of them out"
-    )
+    why = "a mirror has what its origin has, and nothing else"
+    here = {**on, "mirror": True}
+    return _first(_Clash("mirror", name, why).problem(here) for name in UNFIT_FOR_MIRRORS)
 
 
-def _room_problem(config: StreamConfig) -> str:
-    """Why a partition cannot hold so much at most (C6); empty if it can."""
-    if config.holds_most and config.compact:
-        return (
-            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
-            "which messages are counted, and would stay full; leave one of them out"
-        )
-    if config.holds_most and config.remembers_ms and not config.has_journal:
-        return (
-            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
-            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
-            "of them out, or create the stream with removal: there messages go, and their ids stay"
-        )
-    if config.holds_bytes and not config.has_journal:
-        return "bytes_max needs removal: only such streams know what their messages count for"
-    if config.holds_bytes and config.retention_bytes:
-        return (
-            "retention_bytes and bytes_max exclude each other: the one lets old messages go, the other one "
-            "refuses new ones; leave one of them out"
-        )
-    if config.holds_most and config.retention_messages:
-        return (
-            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
-            "one refuses new ones; leave one of them out"
-        )
-    return ""
+def _first(problems: Iterable[str]) -> str:
+    return next((problem for problem in problems if problem), "")
 
 
 def limits_problem(config: StreamConfig) -> str:
@@ -224,45 +247,10 @@ def limits_problem(config: StreamConfig) -> str:
             return f"{key} = {word!r} is not accepted; use one of: {', '.join(words)}"
     if config.notes is not UNSET and (problem := _notes_problem(config.notes)):
         return problem
-    if config.compact and config.remembers_ms:
-        return (
-            "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
-            "still needed; leave one of them out"
-        )
-    if config.shares_in and (problem := _group_problem(config)):
+    on = _options_on(config)
+    if problem := _first(one.problem(on) for one in TOGETHER):
         return problem
-    if problem := _room_problem(config):
-        return problem
-    if config.compact and config.has_journal:
-        return (
-            "compact and removal exclude each other: what is compacted is deleted by a message without a "
-            "value; leave one of them out"
-        )
-    if config.allow_rollup is True and config.deny_purge is True:
-        return (
-            "allow_rollup and deny_purge exclude each other: a message that rolls up takes those before it "
-            "away; leave one of them out"
-        )
-    if config.keeps_of_subject and not config.has_journal:
-        return (
-            "max_messages_per_subject takes messages out of the middle of a log: create the stream with "
-            "removal (stream create --removal), which cannot be altered later"
-        )
-    if config.rolls_up and not config.has_journal:
-        return (
-            "allow_rollup takes messages out of the middle of a log: create the stream with removal (stream "
-            "create --removal), which cannot be altered later"
-        )
-    if config.has_ttl and not config.has_journal:
-        return (
-            "allow_ttl takes messages out of the middle of a log: create the stream with removal (stream "
-            "create --removal), which cannot be altered later"
-        )
-    if config.is_queue and (problem := _queue_problem(config)):
-        return problem
-    if config.interest is True and (problem := _interest_problem(config)):
-        return problem
-    if problem := _markers_problem(config) or _mirror_problem(config):
+    if problem := _markers_problem(config) or _mirror_problem(config, on):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.messages import NEWEST_BYTES, AskSubjects, SubjectsFolded, SubjectsTold
-
-PAUSE_MS = 10_000
-"""For so long nothing is asked where the index cannot be made: it would be begun anew each tick."""
+from liftlog.messages import NEWEST_BYTES, SubjectsFolded, SubjectsTold
 
 
 class SizeQuestion(NamedTuple):
@@ -32,7 +30,7 @@ class SizeQuestion(NamedTuple):
 class ByteLimits:
     """Of the leader of a journal, in one epoch."""
 
-    __slots__ = ("_ctx", "_data", "_fits", "_log", "_paused", "_purges", "_question", "_removed", "asked")
+    __slots__ = ("_ctx", "_data", "_fits", "_log", "_pause", "_purges", "_question", "_removed", "asked")
 
     def __init__(self, log: LogState, data: LogState, removed: Removed, purges: SubjectPurges) -> None:
         """`log`: the journal. `purges`: who else writes what goes."""
@@ -44,8 +42,7 @@ class ByteLimits:
         self._question: SizeQuestion | None = None
         self._fits: SizeQuestion | None = None
         """As it was when there were not too many."""
-        self._paused = 0
-        """Until this tick nothing is asked."""
+        self._pause = Pause(self._ctx)
         self.asked = 0
         """The question that storage has; 0 = none."""
 
@@ -55,23 +52,18 @@ class ByteLimits:
         """
         data, ctx = self._data, self._ctx
         question = self._about(until, most)
-        if not most or self.asked or question == self._fits or self._paused > ctx.ticks:
+        if not most or self.asked or question == self._fits or self._pause.on:
             return
-        number = question_number(self._log) if index_reaches(data, until) else 0
-        if number:
-            self.asked, self._question = number, question
-            ctx.effects.append(
-                AskSubjects(
-                    log=data.id,
-                    request=number,
-                    least=until,
-                    what=NEWEST_BYTES,
-                    pattern="",
-                    offset=0,
-                    limit=most,
-                    until=until,
-                    gone=self._removed.hidden(data.history) if not ctx.mutants.bytes_count_deleted else None,
-                )
+        if index_reaches(data, until):
+            self._question = question
+            self.asked = ask_subjects(
+                self._log,
+                data,
+                what=NEWEST_BYTES,
+                least=until,
+                until=until,
+                limit=most,
+                gone=self._removed.hidden(data.history) if not ctx.mutants.bytes_count_deleted else None,
             )
 
     def _about(self, until: int, most: int) -> SizeQuestion:
@@ -85,7 +77,7 @@ class ByteLimits:
         if isinstance(event, SubjectsFolded):
             self._data.index.reached(event.folded, event.ready)
         elif event.error:
-            self._pause()
+            self._leave_alone()
         elif question is not None:
             if not event.place:
                 self._fits = question
@@ -98,8 +90,8 @@ class ByteLimits:
         config = self._data.config
         limits = config is not None and config.retention_bytes > 0
         if limits and (event.error or event.folded < 0):
-            self._pause()
+            self._leave_alone()
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("R25.bytes-paused")
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()

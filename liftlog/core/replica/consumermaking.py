@@ -28,7 +28,7 @@ from liftlog.core.consumers.making import (
     too_many_lasts,
 )
 from liftlog.core.consumers.state import Consumer
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches, question_number
 from liftlog.core.replica.deadletters import stored_subjects
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
@@ -40,7 +40,6 @@ from liftlog.messages import (
     ERR_NOT_READY,
     LAST_OF_EACH,
     AlterConsumerRequest,
-    AskSubjects,
     ClientReply,
     ConsumerConfig,
     CreateConsumerRequest,
@@ -202,27 +201,24 @@ class ConsumerMaking:
             return
         if config.deliver == DELIVER_LASTS and not index_reaches(data, until):
             return
-        number = question_number(self._journal)
-        if not number:
-            return
-        self._asked = PlaceQuestion(one.request.name, number, until, removed.folded)
         if config.deliver == DELIVER_TIME:
-            ctx.effects.append(LookupTime(data.id, number, config.timestamp_ms))
-            return
-        ctx.effects.append(
-            AskSubjects(
-                log=data.id,
-                request=number,
-                least=until,
+            number = question_number(self._journal)
+            if number:
+                ctx.effects.append(LookupTime(data.id, number, config.timestamp_ms))
+        else:
+            number = ask_subjects(
+                self._journal,
+                data,
                 what=LAST_OF_EACH,
-                pattern="",
+                least=until,
+                until=until,
                 offset=data.log_start,
                 limit=LASTS_MAX,
-                until=until,
                 gone=removed.hidden(data.history),
                 patterns=config.patterns or (">",),
             )
-        )
+        if number:
+            self._asked = PlaceQuestion(one.request.name, number, until, removed.folded)
 
     def told(self, event: TimeFound | SubjectsTold | SubjectsFolded) -> None:
         """The answer to the question `asked`."""

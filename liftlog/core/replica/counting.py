@@ -17,14 +17,13 @@ from liftlog.core.consumers.choosing import matching
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.tally import Moment
 from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch
 from liftlog.messages import MATCHES_FROM, AskSubjects, SubjectsFolded, SubjectsTold
 from liftlog.types import LiftlogError
 
-PAUSE_MS = 10_000
-"""For so long nothing is asked where the index cannot be made."""
 COUNT_BYTES = 64 * 1024
 """So much in memory is looked at at once."""
 
@@ -33,7 +32,7 @@ class Counting:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_asked_of", "_ctx", "_data", "_log", "_paused", "_removed", "_wanted"),
+        *("_asked_of", "_ctx", "_data", "_log", "_pause", "_removed", "_wanted"),
         *("asked", "questions"),
     )
 
@@ -47,8 +46,7 @@ class Counting:
         """Who is to be counted for, by number."""
         self._asked_of: tuple[Flight, int, int, Moment] | None = None
         """For whom the index is asked, where that was then, and what was counted; and what was gone."""
-        self._paused = 0
-        """Until this tick the index is not asked."""
+        self._pause = Pause(self._ctx)
         self.asked = 0
         """The question that storage has; 0 = none."""
         self.questions = 0
@@ -66,7 +64,7 @@ class Counting:
 
     @property
     def _is_off(self) -> bool:
-        return self._paused > self._ctx.ticks
+        return self._pause.on
 
     def to_come(self, flight: Flight) -> int:
         """How many messages are not delivered yet, by the last count; -1: nobody can tell."""
@@ -151,7 +149,7 @@ class Counting:
         if isinstance(event, SubjectsFolded):
             self._data.index.reached(event.folded, event.ready)
         elif event.error:
-            self._pause()
+            self._leave_alone()
         elif self._asked_of is not None:
             flight, ahead, matches, moment = self._asked_of
             if flight.ahead == ahead:
@@ -163,7 +161,7 @@ class Counting:
     def folded(self, event: SubjectsFolded) -> None:
         """Storage has gone on with the index, or says why it cannot."""
         if self._wanted and (event.error or event.folded < 0):
-            self._pause()
+            self._leave_alone()
         self._ask()
 
     def tick(self) -> None:
@@ -174,7 +172,7 @@ class Counting:
         """The consumer is no more."""
         self._wanted.pop(number, None)
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("K8.paused")
         self._wanted.clear()
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()

@@ -24,6 +24,7 @@ from itertools import islice
 from liftlog.core.replica.bytelimits import ByteLimits
 from liftlog.core.replica.entries import RUNS_MAX
 from liftlog.core.replica.markers import AGAIN_MS, Markers, Over, over
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.state import LogState
@@ -36,8 +37,6 @@ from liftlog.types import Batch, LiftlogError
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads of the front at once: a few milliseconds of its step."""
-PAUSE_MS = 10_000
-"""For so long nothing is read where the front cannot be."""
 Looked = tuple[int, int, int, int]
 
 
@@ -46,7 +45,7 @@ class FrontLimits:
 
     __slots__ = (
         *("_ctx", "_data", "_front", "_front_of", "_looked", "_markers", "_moved", "_offered", "_oldest"),
-        *("_paused", "_purges"),
+        *("_pause", "_purges"),
         *("_removed", "limits", "request", "roll_ups", "sizes"),
     )
 
@@ -79,8 +78,7 @@ class FrontLimits:
         """Where all ended when so many messages were not there too many."""
         self._oldest = (0, 0)
         """The first message that is there, as far as that is known, and when it came."""
-        self._paused = 0
-        """Until this tick nothing is read."""
+        self._pause = Pause(self._ctx)
         self._offered = (0, 0)
         """A front that was offered to those who may leave markers, and until which tick it waits for that."""
         self.request = 0
@@ -159,7 +157,7 @@ class FrontLimits:
     def _expire(self, front: int, age_ms: int) -> None:
         """What is older than that, from the front up to the first that is not."""
         data, ctx = self._data, self._ctx
-        if not age_ms or front >= data.hw or self.request or self._paused > ctx.ticks:
+        if not age_ms or front >= data.hw or self.request or self._pause.on:
             return
         if self._offered[0] == front and self._offered[1] > ctx.ticks:
             return
@@ -179,7 +177,7 @@ class FrontLimits:
         self.request = 0
         data, config = self._data, self._data.config
         if event.error or not event.batches:
-            self._pause()
+            self._leave_alone()
         elif config is not None and config.retention_ms and self._may_write():
             batches = cut_batches(data.id, event.batches, data.hw)
             self._take(batches, self._find_front(), config.retention_ms)
@@ -198,7 +196,7 @@ class FrontLimits:
             try:
                 records = decode_records(batch)
             except (CorruptBatch, LiftlogError):
-                self._pause()
+                self._leave_alone()
                 break
             there = [one for one in records if one.offset >= end and one.offset not in gone]
             young = next((one for one in there if one.timestamp_ms >= before_ms), None)
@@ -215,9 +213,9 @@ class FrontLimits:
         elif end > front:
             self._write(front, end, "R25.too-old")
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("R25.paused")
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()
 
     def _write(self, front: int, end: int, mark: str) -> bool:
         """All of this goes that is there, as far as an entry has room for it. Whether anything does."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.format import RECORD_HEAD_BYTES, decode_records
-from liftlog.messages import ERR_FULL, NEWEST_BYTES, AskSubjects, SubjectsFolded, SubjectsTold
+from liftlog.messages import ERR_FULL, NEWEST_BYTES, SubjectsFolded, SubjectsTold
 from liftlog.options.wishes import Wishes
 from liftlog.sizes import OF_EACH, OF_HEADERS, message_bytes
 from liftlog.types import Batch, Message
@@ -182,23 +182,9 @@ class PartitionRoom:
         until = max((end for end, _ in self._notes if end <= log.hw), default=counted)
         if until > log.hw or not index_reaches(log, until):
             return
-        number = question_number(log)
-        if number:
-            self.asked = number
-            self._asked_of = SizeCount(until, removed.folded, log.log_start, 0)
-            self._ctx.effects.append(
-                AskSubjects(
-                    log=log.id,
-                    request=number,
-                    least=until,
-                    what=NEWEST_BYTES,
-                    pattern="",
-                    offset=0,
-                    limit=0,
-                    until=until,
-                    gone=removed.hidden(log.history),
-                )
-            )
+        self._asked_of = SizeCount(until, removed.folded, log.log_start, 0)
+        gone = removed.hidden(log.history)
+        self.asked = ask_subjects(log, log, what=NEWEST_BYTES, least=until, until=until, gone=gone)
 
     def told(self, event: SubjectsTold | SubjectsFolded) -> None:
         """The answer to the question `asked`."""

@@ -23,20 +23,19 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from liftlog.core.consumers.state import Consumer
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
 from liftlog.core.replica.entries import RUNS_MAX
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.messages import MATCHING_RUNS, AskSubjects, Named, SubjectsFolded, SubjectsTold, runs_of
+from liftlog.messages import MATCHING_RUNS, Named, SubjectsFolded, SubjectsTold, runs_of
 from liftlog.offsets import CHUNK, OffsetSet
 from liftlog.types import NO_OFFSET, NUMBER_MAX, OffsetRange
 
 AHEAD_MAX = 64
 """So many entries at most are on their way."""
-PAUSE_MS = 10_000
-"""For so long nothing is asked where the index cannot be made."""
 
 
 class Making(Protocol):
@@ -64,7 +63,7 @@ class Interest:
 
     __slots__ = (
         *("_at", "_ctx", "_data", "_due", "_ended", "_log", "_looking", "_making", "_office", "_on"),
-        *("_paused", "_purges", "_removed", "_seen", "_window", "asked"),
+        *("_pause", "_purges", "_removed", "_seen", "_window", "asked"),
     )
 
     def __init__(
@@ -95,8 +94,7 @@ class Interest:
         self._at = 0
         self._window: LookedAt | None = None
         """What the index was asked about."""
-        self._paused = 0
-        """Until this tick the index is not asked."""
+        self._pause = Pause(self._ctx)
         self.asked = 0
         """The question that storage has; 0 = none."""
 
@@ -229,26 +227,20 @@ class Interest:
 
     def _ask(self, window: LookedAt) -> None:
         """Which of these match the filters of consumers that have not come there yet."""
-        data, ctx = self._data, self._ctx
-        if self._paused > ctx.ticks or not index_reaches(data, window.end):
+        data = self._data
+        if self._pause.on or not index_reaches(data, window.end):
             return
-        number = question_number(self._log)
-        if not number:
-            return
-        self.asked, self._window = number, window
-        ctx.effects.append(
-            AskSubjects(
-                log=data.id,
-                request=number,
-                least=window.end,
-                what=MATCHING_RUNS,
-                pattern="",
-                offset=window.start,
-                limit=RUNS_MAX,
-                until=window.end,
-                gone=self._removed.hidden(data.history),
-                patterns=window.patterns,
-            )
+        self._window = window
+        self.asked = ask_subjects(
+            self._log,
+            data,
+            what=MATCHING_RUNS,
+            least=window.end,
+            until=window.end,
+            offset=window.start,
+            limit=RUNS_MAX,
+            gone=self._removed.hidden(data.history),
+            patterns=window.patterns,
         )
 
     def told(self, event: SubjectsTold | SubjectsFolded) -> bool:
@@ -259,7 +251,7 @@ class Interest:
             self._data.index.reached(event.folded, event.ready)
             return self._go_on()
         if event.error or window is None:
-            self._pause()
+            self._leave_alone()
             return False
         if not self._may_look():
             return False
@@ -273,8 +265,8 @@ class Interest:
     def folded(self, event: SubjectsFolded) -> None:
         """Storage has gone on with the index, or says why it cannot; it is asked at a tick."""
         if self._on and (event.error or event.folded < 0):
-            self._pause()
+            self._leave_alone()
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("R27.paused")
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()

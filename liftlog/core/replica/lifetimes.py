@@ -29,6 +29,7 @@ from heapq import heappop, heappush
 from liftlog.core.replica.entries import RUNS_MAX, Outlived
 from liftlog.core.replica.markers import AGAIN_MS, OFFERED_MAX, Markers, Over, over
 from liftlog.core.replica.passage import UNKNOWN, Passage, SaidThrough
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -44,8 +45,6 @@ AHEAD_MAX = 64
 """So many entries at most are on their way."""
 SAID_EVERY = 10_000
 """So much further no message with a time is left before that is said, if some are left behind."""
-PAUSE_MS = 10_000
-"""For so long nothing is looked at where the log cannot be read."""
 JUMP_MS, STANDS_MS = 1000, 10_000
 """A wall clock that comes so much further than the monotonic one between two ticks has jumped; it is believed
 when it has stood for so long.
@@ -57,7 +56,7 @@ class Lifetimes:
 
     __slots__ = (
         *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_log", "_look_at", "_markers", "_moved"),
-        *("_named", "_paused", "_purges", "_removed", "_said", "_written", "passage"),
+        *("_named", "_pause", "_purges", "_removed", "_said", "_written", "passage"),
     )
 
     def __init__(
@@ -93,8 +92,7 @@ class Lifetimes:
         """Where the newest entry ends that names some."""
         self._look_at = 0
         """When so much is gone through and written, it is looked how far that could be said."""
-        self._paused = 0
-        """Until this tick nothing is looked at."""
+        self._pause = Pause(self._ctx)
         self._apart = self._ctx.wall_ms - self._ctx.now_ms
         """How far the two clocks are apart."""
         self._doubted = 0.0
@@ -148,7 +146,7 @@ class Lifetimes:
     def _look(self) -> None:
         """Go through what is committed; again, if something was let go that may be due next."""
         passage, until = self.passage, self._data.hw
-        if passage.request or self._paused > self._ctx.ticks:
+        if passage.request or self._pause.on:
             return
         if passage.at >= until and self._is_to_go_back():
             self._ctx.mark("R24.again")
@@ -156,7 +154,7 @@ class Lifetimes:
             self._held.clear()
             self._again = None
         if not passage.go_on(until):
-            self._pause()
+            self._leave_alone()
 
     def _is_to_go_back(self) -> bool:
         """Whether what was let go may be due next. What was written is to be known to be gone by then: it
@@ -170,7 +168,7 @@ class Lifetimes:
     def on_read(self, event: LogRead) -> None:
         """Storage has read a slice, or could not."""
         if not self.passage.on_read(event, self._data.hw):
-            self._pause()
+            self._leave_alone()
         self.go_on()
 
     def _find(self, record: Record) -> None:
@@ -200,9 +198,9 @@ class Lifetimes:
         least = min((one.offset for _, one in self._held), default=self.passage.at)
         return min(least, self.passage.at if self._again is None else self._again[0])
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("R24.paused")
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
 from liftlog.core.replica.entries import RUNS_MAX, RolledUp
 from liftlog.core.replica.passage import UNKNOWN, Passage, SaidThrough
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.messages import MATCHING_RUNS, AskSubjects, LogRead, SubjectsFolded, SubjectsTold
+from liftlog.messages import MATCHING_RUNS, LogRead, SubjectsFolded, SubjectsTold
 from liftlog.options.headers import ALL_BEFORE, ROLLUP, rolled_up_by
 from liftlog.types import NO_OFFSET, Record
 
@@ -35,8 +36,6 @@ AHEAD_MAX = 64
 """So many entries at most are on their way."""
 SAID_EVERY = 10_000
 """So many messages are gone through, without a roll-up, before that is said."""
-PAUSE_MS = 10_000
-"""For so long nothing is looked at where the log cannot be read, or the index cannot be made."""
 EVERY_SUBJECT = ">"
 
 
@@ -44,7 +43,7 @@ class RollUps:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_ctx", "_data", "_found", "_log", "_paused", "_place"),
+        *("_ctx", "_data", "_found", "_log", "_pause", "_place"),
         *("_purges", "_removed", "_said", "asked", "passage"),
     )
 
@@ -73,8 +72,7 @@ class RollUps:
         """
         self._place = 0
         """What goes by the first of them below here is written."""
-        self._paused = 0
-        """Until this tick nothing is done."""
+        self._pause = Pause(self._ctx)
         self.asked = 0
         """The question that storage has about subjects; 0 = none."""
 
@@ -92,7 +90,7 @@ class RollUps:
         """Act on what is found, or look further, if nothing is to be waited for."""
         ctx, config = self._ctx, self._data.config
         on = config is not None and config.rolls_up
-        if not on or self.passage.request or self.asked or self._paused > ctx.ticks:
+        if not on or self.passage.request or self.asked or self._pause.on:
             return
         if self._purges.counts or self._purges.refusal(self._data) is not None:
             return
@@ -102,7 +100,7 @@ class RollUps:
             self._said.begin(self._begin())
         if not self._found:
             if not self.passage.go_on(self._until):
-                self._pause()
+                self._leave_alone()
             if ctx.mutants.roll_up_said_first:
                 self._say(1)
         if self._found:
@@ -131,7 +129,7 @@ class RollUps:
     def on_read(self, event: LogRead) -> None:
         """Storage has read a slice, or could not."""
         if not self.passage.on_read(event, self._until):
-            self._pause()
+            self._leave_alone()
         self.go_on()
 
     def _find(self, record: Record) -> None:
@@ -143,9 +141,9 @@ class RollUps:
             self._found.clear()
         self._found[EVERY_SUBJECT if what == ALL_BEFORE else record.subject.decode()] = record.offset
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         self._ctx.mark("R23.paused")
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -158,22 +156,17 @@ class RollUps:
         least = min(offset, data.hw)
         if not index_reaches(data, least):
             return
-        number = question_number(self._log)
-        if number:
-            self.asked = number
-            ctx.effects.append(
-                AskSubjects(
-                    log=data.id,
-                    request=number,
-                    least=least,
-                    what=MATCHING_RUNS,
-                    pattern=pattern,
-                    offset=self._place,
-                    limit=RUNS_MAX,
-                    until=data.hw if ctx.mutants.roll_up_takes_newer else offset,
-                    gone=self._removed.hidden(data.history),
-                )
-            )
+        self.asked = ask_subjects(
+            self._log,
+            data,
+            what=MATCHING_RUNS,
+            least=least,
+            until=data.hw if ctx.mutants.roll_up_takes_newer else offset,
+            offset=self._place,
+            limit=RUNS_MAX,
+            gone=self._removed.hidden(data.history),
+            pattern=pattern,
+        )
 
     def told(self, event: SubjectsTold | SubjectsFolded) -> bool:
         """The answer to the question `asked`. Whether an entry was written."""
@@ -182,7 +175,7 @@ class RollUps:
         if isinstance(event, SubjectsFolded):
             self._data.index.reached(event.folded, event.ready)
         elif event.error:
-            self._pause()
+            self._leave_alone()
         elif self._found and not purges.counts and purges.refusal(self._data) is None:
             writes = purges.write(event.runs, self._data.history)
             if writes:
@@ -199,7 +192,7 @@ class RollUps:
     def folded(self, event: SubjectsFolded) -> None:
         """Storage has gone on with the index, or says why it cannot."""
         if self._found and (event.error or event.folded < 0):
-            self._pause()
+            self._leave_alone()
         self.go_on()
 
     def _say(self, least: int) -> None:

@@ -121,14 +121,15 @@ class Staging:
         if judged is not None and judged[0] is message:
             del self._judged[part.id]
             return judged[1]
-        refusal = wish.refusal or self._refusal(message, wish, part)
+        record = _record(message, wish)
+        refusal = wish.refusal or self._refusal(message, wish, part, record)
         if refusal is not None:
             self._give_up(part.id)
             return wish._replace(refusal=refusal)
         batch = self._open[part.id]
         batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
         if part.kept:
-            self._keep(batch, message, wish)
+            self._keep(batch, record, wish)
         if not part.ends:
             self._ctx.mark("L11.staged")
             return None
@@ -137,15 +138,16 @@ class Staging:
         self._ctx.mark("L11.whole")
         return _whole(part, wish, batch)
 
-    def _keep(self, batch: StagedBatch, message: Message, wish: Wishes) -> None:
-        record = _record(message, wish)
+    def _keep(self, batch: StagedBatch, record: ParcelRecord, wish: Wishes) -> None:
         size = _size(record)
         batch.keep(record, size, wish.id)
         self._ctx.batches.add(size)
         if not self._ctx.mutants.batch_expects_nothing:
-            batch.expect(wish, message.subject)
+            batch.expect(wish, record.subject)
 
-    def _refusal(self, message: Message, wish: Wishes, part: BatchPart) -> Refusal | None:
+    def _refusal(
+        self, message: Message, wish: Wishes, part: BatchPart, record: ParcelRecord
+    ) -> Refusal | None:
         """Why this message, and so its batch, is not taken; None: the batch has all before it."""
         decides, room = self._ctx.decides, self._ctx.batches
         batch = self._open.get(part.id)
@@ -179,13 +181,10 @@ class Staging:
         if any(subject in batch.written for subject, _ in wish.lasts(message.subject)):
             text = "a message expects the last record of a subject that its batch has already"
             return Refusal(ERR_EXPECTED_WITHIN, text)
-        return self._no_room(message, wish, part, batch) if part.kept else None
+        return self._no_room(part, batch, _size(record)) if part.kept else None
 
-    def _no_room(
-        self, message: Message, wish: Wishes, part: BatchPart, batch: StagedBatch
-    ) -> Refusal | None:
+    def _no_room(self, part: BatchPart, batch: StagedBatch, size: int) -> Refusal | None:
         config = self._ctx.config
-        size = _size(_record(message, wish))
         fits = part.number <= MESSAGES_MAX and HEADER_BYTES + batch.size + size <= config.batch_max_bytes
         if not fits:
             self._ctx.mark("L11.large")

@@ -16,16 +16,14 @@ Copies evaluate nothing: all hide what the entries name. The model is `subject_l
 
 from __future__ import annotations
 
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
 from liftlog.core.replica.entries import RUNS_MAX
+from liftlog.core.replica.pausing import Pause
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
-from liftlog.messages import BEYOND_NEWEST, AskSubjects, SubjectsFolded, SubjectsTold
+from liftlog.messages import BEYOND_NEWEST, SubjectsFolded, SubjectsTold
 from liftlog.types import NO_OFFSET
-
-PAUSE_MS = 10_000
-"""For so long nothing is looked at where the index cannot be made: it would be begun anew each tick."""
 
 
 class SubjectLimits:
@@ -33,7 +31,7 @@ class SubjectLimits:
 
     __slots__ = (
         *("_at", "_ctx", "_data", "_done", "_keep", "_purges", "_removed"),
-        *("_paused", "_question", "_until", "asked", "log"),
+        *("_pause", "_question", "_until", "asked", "log"),
     )
 
     def __init__(self, log: LogState, data: LogState, removed: Removed, purges: SubjectPurges) -> None:
@@ -49,8 +47,7 @@ class SubjectLimits:
         self._at = 0
         self._until = 0
         """The look that is under way: what goes below it is written up to `_at`; 0 = there is none."""
-        self._paused = 0
-        """Until this tick nothing is looked at."""
+        self._pause = Pause(self._ctx)
         self._question = (0, 0, 0, 0)
         """What the index was asked about, and where what is to be gone ended then."""
         self.asked = 0
@@ -71,7 +68,7 @@ class SubjectLimits:
         keep = config.keeps_of_subject if config is not None else 0
         if keep != self._keep:
             self._keep, self._done, self._until = keep, 0, 0
-        more = self._done < self._data.hw and self._paused <= self._ctx.ticks
+        more = self._done < self._data.hw and not self._pause.on
         if keep and more and not self._until:
             self._at, self._until = 0, self._data.hw
             if self._ctx.mutants.limit_looks_from_last and self._done:
@@ -92,23 +89,18 @@ class SubjectLimits:
         waits_for = max(purges.written, removed.committed)
         if not removed.is_known or not ctx.decides(("R22.on-its-way", removed.folded >= waits_for)):
             return
-        number = question_number(self.log)
-        if number:
-            self.asked, self._question = number, self._state()
-            ctx.effects.append(
-                AskSubjects(
-                    log=data.id,
-                    request=number,
-                    least=self._until,
-                    what=BEYOND_NEWEST,
-                    pattern="",
-                    offset=self._at,
-                    limit=RUNS_MAX,
-                    until=self._until,
-                    gone=removed.hidden(data.history) if not ctx.mutants.limit_counts_deleted else None,
-                    keep=self._keep,
-                )
-            )
+        self._question = self._state()
+        self.asked = ask_subjects(
+            self.log,
+            data,
+            what=BEYOND_NEWEST,
+            least=self._until,
+            until=self._until,
+            offset=self._at,
+            limit=RUNS_MAX,
+            gone=removed.hidden(data.history) if not ctx.mutants.limit_counts_deleted else None,
+            keep=self._keep,
+        )
 
     def _state(self) -> tuple[int, int, int, int]:
         return self._keep, self._at, self._until, self._purges.written
@@ -120,7 +112,7 @@ class SubjectLimits:
         if isinstance(event, SubjectsFolded):
             self._data.index.reached(event.folded, event.ready)
         elif event.error:
-            self._pause()
+            self._leave_alone()
         elif self._until and self._still():
             writes = purges.write(event.runs, self._data.history)
             if writes:
@@ -134,14 +126,14 @@ class SubjectLimits:
     def folded(self, event: SubjectsFolded) -> None:
         """Storage has gone on with the index, or says why it cannot."""
         if self._until and (event.error or event.folded < 0):
-            self._pause()
+            self._leave_alone()
         self.go_on()
 
-    def _pause(self) -> None:
+    def _leave_alone(self) -> None:
         """The look is over, and another one begins from the start."""
         self._ctx.mark("R22.paused")
         self._until = 0
-        self._paused = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
+        self._pause.begin()
 
     def _still(self) -> bool:
         """Whether what was counted is what there is: nothing was written meanwhile that deletes."""

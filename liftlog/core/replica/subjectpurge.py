@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from liftlog.core.replica.asking import index_reaches, question_number
+from liftlog.core.replica.asking import ask_subjects, index_reaches
 from liftlog.core.replica.entries import RUNS_MAX, encode_removed
 from liftlog.core.replica.forbidding import not_purged, read_only
 from liftlog.core.replica.removed import Removed
@@ -35,7 +35,6 @@ from liftlog.messages import (
     ERR_TIMEOUT,
     MATCHING_RUNS,
     NEWEST_MATCHES,
-    AskSubjects,
     ClientReply,
     ErrorReply,
     PurgeSubjectsRequest,
@@ -189,23 +188,19 @@ class SubjectPurges:
         waits_for = max(purge.end, removed.committed)
         if log.hw < waits_for or not removed.is_known or removed.folded < waits_for:
             return
-        number = question_number(log)
-        if number:
-            self.asked, self._asker = number, purge
-            what, limit = (NEWEST_MATCHES, self._keep(purge)) if purge.counts else (MATCHING_RUNS, RUNS_MAX)
-            self._ctx.effects.append(
-                AskSubjects(
-                    log=data.id,
-                    request=number,
-                    least=least,
-                    what=what,
-                    pattern=purge.request.pattern,
-                    offset=purge.at,
-                    limit=limit,
-                    until=purge.top if purge.counts else purge.below,
-                    gone=removed.hidden(data.history),
-                )
-            )
+        what, limit = (NEWEST_MATCHES, self._keep(purge)) if purge.counts else (MATCHING_RUNS, RUNS_MAX)
+        self._asker = purge
+        self.asked = ask_subjects(
+            log,
+            data,
+            what=what,
+            least=least,
+            until=purge.top if purge.counts else purge.below,
+            offset=purge.at,
+            limit=limit,
+            gone=removed.hidden(data.history),
+            pattern=purge.request.pattern,
+        )
 
     def _keep(self, purge: SubjectPurge) -> int:
         data, removed = self._data, self._removed
