@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from liftlog.core.status import Status
+from liftlog.core.context import Context
 
 PAUSE_MS = 10_000
 """For so long: what cannot be made would be begun anew each tick."""
@@ -11,17 +11,17 @@ PAUSE_MS = 10_000
 class Pause:
     """Of one thing that a leader does."""
 
-    __slots__ = ("_status", "_until")
+    __slots__ = ("_ctx", "_until")
 
-    def __init__(self, status: Status) -> None:
-        self._status = status
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
         self._until = 0
 
     @property
     def on(self) -> bool:
         """Whether it is not to be tried now."""
-        return self._until > self._status.ticks
+        return self._until > self._ctx.ticks
 
     def begin(self) -> None:
         """It could not be done."""
-        self._until = self._status.ticks + self._status.ticks_of(PAUSE_MS)
+        self._until = self._ctx.ticks + self._ctx.ticks_of(PAUSE_MS)
