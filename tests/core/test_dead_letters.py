@@ -18,6 +18,7 @@ from liftlog.messages import (
     PurgeRequest,
     SettledReply,
 )
+from liftlog.mutants import Mutants
 from liftlog.types import PartitionId, Record
 from tests.core.node_harness import World
 from tests.core.test_consumers import (
@@ -115,6 +116,17 @@ def test_k9_what_was_terminated_is_answered_when_that_is_committed_and_a_new_lea
     assert pull(world, partition, number, wait_ms=2000).runs == []
     answer(world, other)
     assert info(world, partition).ack_pending == 0
+
+
+def test_k9_a_planted_leader_leaves_the_letters_that_it_inherits() -> None:
+    world, partition = ready(1, mutants=Mutants(inherited_letters_left=True))
+    died(world, partition)
+    first = world.leader(partition)
+    changed_leader(world, partition)
+    second = world.leader(partition)
+    world.run(30)
+    assert second != first and not letters(world, second)
+    assert info(world, partition).dead == 1
 
 
 def test_k9_an_ack_of_what_is_dead_changes_nothing() -> None:

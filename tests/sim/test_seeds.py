@@ -26,12 +26,12 @@ UNSEEN = (
     *("K5.inherited", "full_by_counted", "interest_not_inherited", "queue_freed_to_floor"),
     *("inherited_letters_left", "I3.heir"),
 )
-"""Bugs that no seed of the mix below `SEARCH_SEEDS` catches at present; tests of the core have the cases,
-but for that of `inherited_letters_left`. For the first, a new leader has to make a consumer in the moments
-before it knows what was acknowledged by the one before: one world of some thirty, if consumers are made all
-the time while leaders change. For the second, a partition has to be full by bytes while many of its
-messages are deleted. I3.heir was seen in a world that changed. The others were seen while worlds of
-`consumers` had more queues and dead letters: two of five are `restless` now.
+"""Bugs that no seed of the mix below `SEARCH_SEEDS` catches at present; tests of the core have the cases.
+For the first, a new leader has to make a consumer in the moments before it knows what was acknowledged by
+the one before: one world of some thirty, if consumers are made all the time while leaders change. For the
+second, a partition has to be full by bytes while many of its messages are deleted. I3.heir was seen in a
+world that changed. The others were seen while worlds of `consumers` had more queues and dead letters: two
+of five are `restless` now.
 """
 SEEN = [mutant for mutant in MUTANTS if mutant.name not in UNSEEN]
 
