@@ -198,8 +198,8 @@ def _per_subject_problem(config: JsStreamConfig) -> str:
         return "discard new per subject requires max msgs per subject > 0"
     if config.allow_rollup_hdrs or config.subject_delete_marker_ttl:
         return (
-            "discard_new_per_subject with allow_rollup_hdrs, or subject_delete_marker_ttl, is not supported: a "
-            "message that rolls up takes the place of those before it a moment later; leave one of them out"
+            "discard_new_per_subject with allow_rollup_hdrs, or subject_delete_marker_ttl, is not supported: "
+            "what a message rolls up goes a moment after it was stored; leave one of them out"
         )
     return ""
 
