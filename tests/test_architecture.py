@@ -56,7 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.parcel": ("liftlog.codec", "liftlog.format"),
     "liftlog.options": ("liftlog.types", "liftlog.bounds", "liftlog.messages", "liftlog.parcel"),
     "liftlog.subjects": ("liftlog.types",),
-    "liftlog.groups": ("liftlog.types",),
+    "liftlog.groups": ("liftlog.types", "liftlog.mutants"),
     "liftlog.core": (
         "liftlog.types",
         "liftlog.bounds",

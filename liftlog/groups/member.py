@@ -34,6 +34,7 @@ from liftlog.groups.state import (
     owns,
     take_step,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 
 
 class Holding:
@@ -49,7 +50,9 @@ class Holding:
 class GroupMembership:
     """One process in one group."""
 
-    def __init__(self, id: str, name: str, session_ms: int, streams: Sequence[str]) -> None:
+    def __init__(
+        self, id: str, name: str, session_ms: int, streams: Sequence[str], mutants: Mutants = NO_MUTANTS
+    ) -> None:
         self.id = id
         self.name = name
         self.session_ms = session_ms
@@ -57,6 +60,7 @@ class GroupMembership:
         self.held: dict[str, Holding] = {}
         self.working: tuple[str, int] | None = None
         """The share, and the grant's generation, of which a message is being worked on."""
+        self._mutants = mutants
         self.heard = MISSING
         """The version that it has heard last: the offset of the register's message."""
 
@@ -80,7 +84,8 @@ class GroupMembership:
         self.heard = version
         for share, holding in list(self.held.items()):
             if self.id not in state.members or not owns(state, self.id, share, holding.generation):
-                del self.held[share]
+                if not self._mutants.group_loss_unheeded and not self._mutants.group_commit_unfenced:
+                    del self.held[share]
             else:
                 holding.revoked = state.shares[share].target != self.id
         for share, there in state.shares.items():
@@ -147,10 +152,17 @@ class GroupMembership:
     def _report(self, writing: Writing) -> None:
         for share, holding in sorted(self.held.items()):
             known = writing.state.shares.get(share)
-            if known is None or not owns(writing.state, self.id, share, holding.generation):
+            if known is None:
                 continue
-            if holding.position > max(known.cursor, 0):
-                writing.add(Committed(self.id, share, holding.generation, holding.position))
+            position = holding.position
+            if not owns(writing.state, self.id, share, holding.generation):
+                if self._mutants.group_commit_unfenced and position > known.cursor:
+                    writing.commit_unfenced(share, position)
+                continue
+            if self._mutants.group_counts_work_in_hand and self.working == (share, holding.generation):
+                position = max(position, 0) + 1
+            if position > max(known.cursor, 0):
+                writing.add(Committed(self.id, share, holding.generation, position))
             if self._given_up(share, holding) and known.target != self.id:
                 writing.add(GivenUp(self.id, share))
 
@@ -165,6 +177,11 @@ class Writing:
     def add(self, step: GroupStep) -> None:
         self.state = take_step(self.state, step)
         self.steps.append(step)
+
+    def commit_unfenced(self, share: str, position: int) -> None:
+        """A planted bug: nobody compares whose the partition is, and in which generation."""
+        there = replace(self.state.shares[share], cursor=position)
+        self.state = replace(self.state, shares={**self.state.shares, share: there})
 
 
 def decide(writing: Writing) -> None:

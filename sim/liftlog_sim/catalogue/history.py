@@ -410,6 +410,15 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "queue_group_ignored": (0, "new",
      "Liftbridge: load-balance groups; NATS queue subscriptions",
      "who shares work has to say so where the work is given out"),
+    "group_loss_unheeded": (0, "new",
+     "the model of groups, variant `assignment-before-revoke`; Kafka, members paused through a rebalance",
+     "who was thought dead does not know it: what he had he has no more once he hears again"),
+    "group_commit_unfenced": (45, "new",
+     "classic; the model of groups, variant `commit-not-fenced`",
+     "a commit says by which grant, and counts in no other generation"),
+    "group_counts_work_in_hand": (0, "new",
+     "the model of groups, variant `commit-before-processing`; Kafka's auto-commit",
+     "delivery is not processing: a position moves when a message is done"),
     "mirror_of_uncommitted": (0, "new",
      "Kafka: MirrorMaker reads below the high watermark, as every consumer; the model of mirrors, "
      "`copies-uncommitted`",
@@ -556,27 +565,10 @@ WAITING: tuple[Unplanted, ...] = (
         "ends in that step (`LogState.check`, V5)",
     ),
     Unplanted(
-        32,
-        "the table of producers is not rebuilt after a fail-over",
-        "classic",
-        "waits for producer ids (L2); planted in the model producers (`table-not-rebuilt`)",
-    ),
-    Unplanted(
-        45,
-        "a commit of an earlier generation is accepted",
-        "classic",
-        "waits for consumer groups; planted in the model groups (`commit-not-fenced`)",
-    ),
-    Unplanted(
-        46,
-        "a coordinator serves before it has replayed the cursors",
-        "classic",
-        "waits for consumer groups; planted in the model groups (`serves-before-replay`)",
-    ),
-    Unplanted(
         47,
         "an assignment that iterates over a set gives a partition two owners",
         "liftlog, a danger of its own",
-        "waits for consumer groups; `liftlog/core` may not iterate over sets (tests/test_architecture.py)",
+        "cannot show: who stores the group's state first has decided for all (ADR 0070); sets may not be "
+        "iterated over in `liftlog/groups` and `liftlog/core` (tests/test_architecture.py)",
     ),
 )

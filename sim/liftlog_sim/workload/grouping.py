@@ -140,7 +140,8 @@ class MemberProcess:
         self._waiting = False
         self._busy_until_us = 0
         streams = [config.name for config in self._cluster.knobs.streams if config.name != REGISTERS]
-        return GroupMembership(f"p{self._number}-{self._runs}", self._name, SESSION_MS, streams)
+        id, mutants = f"p{self._number}-{self._runs}", self._account.mutants
+        return GroupMembership(id, self._name, SESSION_MS, streams, mutants)
 
     def start(self) -> None:
         self._turns.take(self._fire)
