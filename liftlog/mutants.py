@@ -150,6 +150,7 @@ class Mutants(msgspec.Struct, frozen=True):
     bytes_count_deleted: bool = False  # R25
     bytes_below_start: bool = False  # R25
     full_by_counted: bool = False  # C6
+    subject_room_by_index: bool = False  # C6
     ttl_not_inherited: bool = False  # R24
     ttl_said_first: bool = False  # R24
     ttl_of_whole_seconds: bool = False  # R24

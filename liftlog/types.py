@@ -479,6 +479,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
     mirror: Line | UnsetType = UNSET
     """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
+    subject_messages_max: Number | UnsetType = UNSET
+    """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
 
     @property
     def mirrors(self) -> str:
@@ -519,6 +521,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def holds_bytes(self) -> int:
         """C6: how many bytes of messages a partition holds at most; 0 = any number."""
         return 0 if self.bytes_max is UNSET else self.bytes_max
+
+    @property
+    def holds_of_subject(self) -> int:
+        """C6: how many messages of a subject a partition holds at most; 0 = any number."""
+        return 0 if self.subject_messages_max is UNSET else self.subject_messages_max
 
     @property
     def keeps_of_subject(self) -> int:

@@ -175,7 +175,7 @@ LOG_OPTIONS = (
     "dedupe_window_ms",
     "dedupe_ids_max",
     "messages_max",
-    "bytes_max",
+    *("bytes_max", "subject_messages_max"),
     "removal",
     "max_messages_per_subject",
     "allow_rollup",

@@ -87,6 +87,13 @@ def add_bounds(parser: argparse.ArgumentParser, none: str = "") -> None:
         metavar="BYTES",
         help=f"the same of so many bytes of messages, of a stream with --removal{none}",
     )
+    parser.add_argument(
+        "--subject-messages-max",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help=f"the same of so many messages of one subject, of a stream with --removal{none}",
+    )
 
 
 def add_marker_ttl(parser: argparse._ActionsContainer, none: str = "") -> None:

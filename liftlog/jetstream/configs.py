@@ -120,6 +120,7 @@ class StreamConfigAnswer(msgspec.Struct):
     allow_msg_ttl: bool = False
     allow_atomic: bool | UnsetType = UNSET
     no_ack: bool = False
+    discard_new_per_subject: bool | UnsetType = UNSET
     subject_delete_marker_ttl: int | UnsetType = UNSET
     description: str | UnsetType = UNSET
     metadata: dict[str, str] = msgspec.field(default_factory=told_metadata)
@@ -145,7 +146,6 @@ NOT_THERE: dict[str, str] = {
     "subject_transform": "subject_transform is not supported",
     "template_owner": "template_owner is not supported",
     "placement": "placement is not supported: liftlog places copies itself",
-    "discard_new_per_subject": "discard_new_per_subject is not supported",
     "first_seq": "first_seq is not supported: streams begin at sequence 1",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
@@ -168,12 +168,15 @@ def config_problem(config: JsStreamConfig) -> str:
     for field, sentence in NOT_THERE.items():
         if getattr(config, field) not in ASKS_FOR_NOTHING:
             return sentence
-    if config.retention != "limits" and config.max_msgs_per_subject > 0:
+    keeps = config.max_msgs_per_subject > 0 and not config.discard_new_per_subject
+    if config.retention != "limits" and keeps:
         text = f"max_msgs_per_subject with retention {config.retention!r} is not supported"
         return f"{text}: leave one of them out"
     if config.retention != "limits" and config.sealed:
         text = f"a sealed stream with retention {config.retention!r} is not supported"
         return f"{text}: an ack takes a message away"
+    if config.discard_new_per_subject and (problem := _per_subject_problem(config)):
+        return problem
     if config.storage != "file":
         return f"storage {config.storage!r} is not supported: liftlog keeps messages in files"
     if config.persist_mode not in (None, "", "default"):
@@ -185,6 +188,20 @@ def config_problem(config: JsStreamConfig) -> str:
     if config.deny_purge and (config.allow_rollup_hdrs or config.subject_delete_marker_ttl):
         return "roll-ups require the purge permission"
     return markers_problem(config) or times_problem(config)
+
+
+def _per_subject_problem(config: JsStreamConfig) -> str:
+    """Why full subjects cannot refuse; empty if they can."""
+    if config.discard != "new":
+        return "discard new per subject requires discard new policy to be set"
+    if config.max_msgs_per_subject <= 0:
+        return "discard new per subject requires max msgs per subject > 0"
+    if config.allow_rollup_hdrs or config.subject_delete_marker_ttl:
+        return (
+            "discard_new_per_subject with allow_rollup_hdrs, or subject_delete_marker_ttl, is not supported: "
+            "what a message rolls up goes a moment after it was stored; leave one of them out"
+        )
+    return ""
 
 
 def markers_problem(config: JsStreamConfig) -> str:
@@ -232,6 +249,8 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
     size = max(0, config.max_bytes)
     room = size if config.discard == "new" else 0
     marker_ns = config.subject_delete_marker_ttl or 0
+    keeps = max(0, config.max_msgs_per_subject)
+    refuses = keeps if config.discard_new_per_subject else 0
     return StreamConfig(
         name=config.name,
         subject=subjects[0],
@@ -252,7 +271,8 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         interest=config.retention == "interest" or UNSET,
-        max_messages_per_subject=config.max_msgs_per_subject if config.max_msgs_per_subject > 0 else UNSET,
+        max_messages_per_subject=keeps - refuses or UNSET,
+        subject_messages_max=refuses or UNSET,
         deny_delete=config.deny_delete or config.sealed or UNSET,
         deny_purge=config.deny_purge or config.sealed or UNSET,
         sealed=config.sealed or UNSET,
@@ -311,6 +331,7 @@ def consumer_limits(config: StreamConfig) -> ConsumerLimits:
 def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     """A stream of liftlog's, as JetStream tells it."""
     most = config.holds_most or config.retention_messages
+    refuses = max(config.holds_most, config.holds_bytes, config.holds_of_subject) > 0
     notes, marked_ms = read_notes(config), config.marker_ttl_ms
     limits = msgspec.structs.asdict(consumer_limits(config))
     metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
@@ -322,9 +343,10 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         max_msgs=most or -1,
         max_bytes=config.holds_bytes or config.retention_bytes or -1,
         max_age=config.retention_ms * NS_PER_MS,
-        max_msgs_per_subject=config.keeps_of_subject or -1,
+        max_msgs_per_subject=config.keeps_of_subject or config.holds_of_subject or -1,
+        discard_new_per_subject=config.holds_of_subject > 0 or UNSET,
         max_msg_size=config.max_payload_bytes if config.max_payload_bytes != PAYLOAD_BYTES else -1,
-        discard="new" if config.holds_most or config.holds_bytes or NOTE_DISCARD in notes else "old",
+        discard="new" if refuses or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
         duplicate_window=config.remembers_ms * NS_PER_MS,
@@ -431,6 +453,7 @@ FROM_JETSTREAM = (
     "work_queue",
     "interest",
     "max_messages_per_subject",
+    "subject_messages_max",
     "deny_delete",
     "deny_purge",
     "sealed",

@@ -180,6 +180,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     allow_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
+    subject_messages_max: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

@@ -314,7 +314,7 @@ LAST_OF_EACH = "lasts"
 class AskLasts(StorageJob):
     """L9: the last record of each of these subjects, if the log's index has everything below `least` ->
     `LastsTold`, or `SubjectsFolded` with the request's number if not. `gone`: offsets of records that are not
-    there any more (R21).
+    there any more (R21). `counted`: how many there are of each is to be told too (C6).
     """
 
     log: PartitionId
@@ -322,6 +322,7 @@ class AskLasts(StorageJob):
     least: int
     subjects: list[bytes]
     gone: OffsetSet | None = None
+    counted: bool = False
 
 
 STORAGE_JOBS: tuple[type[StorageJob], ...] = (

@@ -156,7 +156,7 @@ class SubjectsTold(Event):
 
 class LastsTold(Event):
     """L9: the last records of these subjects among all below `folded`; NO_OFFSET for one that has none. With
-    an `error` there is no answer.
+    an `error` there is no answer. `counts`: how many there are of each, if that was asked for.
     """
 
     log: PartitionId
@@ -165,6 +165,7 @@ class LastsTold(Event):
     subjects: list[bytes]
     offsets: list[int]
     error: str = ""
+    counts: list[int] = []
 
 
 class LogStartMoved(Event):

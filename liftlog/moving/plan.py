@@ -139,6 +139,7 @@ def plan_move(origin: OriginStream, wishes: MoveWishes, there: Provenance | None
         retention_messages=0,
         messages_max=UNSET,
         bytes_max=UNSET,
+        subject_messages_max=UNSET,
         marker_ttl_ms=UNSET,
         dedupe_window_ms=WINDOW_MS,
         deny_delete=UNSET,

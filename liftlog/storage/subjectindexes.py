@@ -239,7 +239,8 @@ class SubjectIndexes:
             return held
         found = [held.index.last(subject) for subject in job.subjects]
         offsets = [NO_OFFSET if offset is None else offset for offset in found]
-        return LastsTold(log.id, job.request, held.index.next, job.subjects, offsets)
+        counts = [held.index.count(subject) for subject in job.subjects] if job.counted else []
+        return LastsTold(log.id, job.request, held.index.next, job.subjects, offsets, counts=counts)
 
     # -- small parts -------------------------------------------------------------------------------
 

@@ -344,6 +344,13 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "full-subjects",
+            "liftlog_spec.models.full_subjects",
+            "FullSubjects",
+            "of a subject so many messages are held at most, and new ones are refused",
+            {"records": "Records", "entries": "Entries", "limit": "Limit", "epochs": "Epochs"},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",

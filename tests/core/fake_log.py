@@ -6,6 +6,8 @@ and merges what is left of an epoch into one batch, so that batch boundaries dif
 
 from __future__ import annotations
 
+from collections import Counter
+
 from liftlog.batchparts import slice_batch
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms
 from liftlog.messages import (
@@ -242,15 +244,17 @@ class Log:
     def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:
         if self.folded < job.least:
             return SubjectsFolded(job.log, max(self.folded, 0), self.folded >= 0, request=job.request)
-        found = {
-            record.subject: record.offset
+        there = [
+            (record.subject, record.offset)
             for batch in self.batches
             for record in decode_records(batch)
             if self.log_start <= record.offset < self.folded
             and (job.gone is None or record.offset not in job.gone)
-        }
+        ]
+        found, numbers = dict(there), Counter(subject for subject, _ in there)
         offsets = [found.get(subject, NO_OFFSET) for subject in job.subjects]
-        return LastsTold(job.log, job.request, self.folded, job.subjects, offsets)
+        counts = [numbers[subject] for subject in job.subjects] if job.counted else []
+        return LastsTold(job.log, job.request, self.folded, job.subjects, offsets, counts=counts)
 
     def scrub(self, job: ScrubLog) -> Scrubbed:
         for batch in self.batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -139,12 +140,18 @@ async def test_defaults_are_told(user: User) -> None:
         "max_msgs_per_subject": {"max_msgs_per_subject": 4},
         "max_msg_size": {"max_msg_size": 1000},
         "discard: new": {"discard": "new", "max_msgs": 10},
-        "discard_new_per_subject": Case({
+        "discard_new_per_subject": {
             "discard": "new",
             "discard_new_per_subject": True,
             "max_msgs_per_subject": 1,
             "max_msgs": 10,
-        }, refused="for now: use max_msgs_per_subject with discard old"),
+        },
+        "discard_new_per_subject with allow_rollup_hdrs": Case({
+            "discard": "new",
+            "discard_new_per_subject": True,
+            "max_msgs_per_subject": 1,
+            "allow_rollup_hdrs": True,
+        }, refused="for now: what a message rolls up goes a moment after it was stored"),
         "retention: workqueue": {"retention": "workqueue"},
         "retention: interest": {"retention": "interest"},
         "no_ack": {"no_ack": True},
@@ -801,17 +808,83 @@ async def test_the_oldest_of_a_subject_goes(user: User) -> None:
     assert told.state.first_seq == 2
 
 
+PER_SUBJECT: dict[str, Any] = {"discard": "new", "discard_new_per_subject": True}
+
+
 @proves(S, LIMITS, "discard_new_per_subject")
-@refused("for now: use Nats-Expected-Last-Subject-Sequence: 0")
 async def test_a_full_subject_refuses(user: User) -> None:
-    config = {"max_msgs_per_subject": 1, "max_msgs": 9, "discard": "new", "discard_new_per_subject": True}
-    if user.liftlog:
-        assert await user.create_refused(**config) == (500, 10052)
-        return
-    await user.stream(**config)
-    await user.publish("x", to="a")
+    await user.stream(max_msgs_per_subject=2, max_msgs=9, **PER_SUBJECT)
+    await user.publish("x", "y", to="a")
     assert await user.publish_refused("a") == (503, 10077)
     await user.publish("x", to="b")
+    await user.js.delete_msg(user.name, 1)
+    assert (await user.publish("z", to="a"))[0].seq == 4
+    assert await user.publish_refused("a") == (503, 10077)
+    await user.js.purge_stream(user.name, subject=user.subject("a"))
+    assert (await user.publish("x", to="a"))[0].seq == 5
+
+
+@proves(S, LIMITS, "discard_new_per_subject: the words")
+async def test_a_full_subject_refuses_in_these_words(user: User) -> None:
+    await user.stream(max_msgs_per_subject=1, **PER_SUBJECT)
+    await user.publish("x", to="a")
+    told = json.loads((await user.nc.request(user.subject("a"), b"y")).data)
+    assert told["error"]["description"].startswith("maximum messages per subject exceeded")
+    assert told["stream"] == user.name
+
+
+@proves(S, LIMITS, "discard_new_per_subject: duplicates, and what is expected, come before")
+async def test_a_full_subject_knows_its_duplicates(user: User) -> None:
+    await user.stream(max_msgs_per_subject=1, duplicate_window=60, **PER_SUBJECT)
+    for duplicate in (None, True):
+        ack = await user.js.publish(user.subject(), b"1", headers={"Nats-Msg-Id": "one"})
+        assert ack.seq == 1 and ack.duplicate == duplicate
+    assert await user.publish_refused(Nats_Msg_Id="two") == (503, 10077)
+    assert await user.publish_refused(Nats_Expected_Last_Subject_Sequence="9") == (400, 10071)
+    assert await user.publish_refused(Nats_Expected_Last_Subject_Sequence="1") == (503, 10077)
+
+
+@proves(S, LIMITS, "discard_new_per_subject: a batch counts with all its messages")
+async def test_a_batch_that_a_subject_has_no_room_for_is_refused(user: User) -> None:
+    await user.create(allow_atomic=True, max_msgs_per_subject=2, **PER_SUBJECT)
+    await user.publish("x", to="a")
+    for name, subjects, fits in (("1", "bbb", False), ("2", "baa", False), ("3", "bab", True)):
+        for number, to in enumerate(subjects, 1):
+            headers = {"Nats-Batch-Id": name, "Nats-Batch-Sequence": str(number)}
+            headers |= {"Nats-Batch-Commit": "1"} if number == len(subjects) else {}
+            answer = await user.nc.request(user.subject(to), b"x", headers=headers)
+        told = json.loads(answer.data)
+        assert told.get("count") == 3 if fits else told["error"]["err_code"] == 10077
+    assert (await user.info()).state.messages == 4
+
+
+@proves(S, LIMITS, "discard_new_per_subject with retention workqueue")
+async def test_an_ack_makes_room_in_its_subject(user: User) -> None:
+    await user.stream(max_msgs_per_subject=1, retention="workqueue", **PER_SUBJECT)
+    await user.consumer("C")
+    await user.publish("x", to="a")
+    assert await user.publish_refused("a") == (503, 10077)
+    pulled = await user.pull(messages=1)
+    await pulled.messages[0].ack_sync()
+    assert (await user.publish("y", to="a"))[0].seq == 2
+
+
+@proves(S, LIMITS, "discard_new_per_subject: switched on and off")
+async def test_full_subjects_refuse_or_let_the_oldest_go(user: User) -> None:
+    await user.create(max_msgs_per_subject=1, **PER_SUBJECT)
+    await user.publish("x", to="a")
+    assert await user.publish_refused("a") == (503, 10077)
+    told = await user.create("UPDATE", max_msgs_per_subject=1)
+    assert told["config"].get("discard_new_per_subject", False) is False
+    assert (await user.publish("y", to="a"))[0].seq == 2
+
+    async def gone() -> bool:
+        return (await user.info()).state.messages == 1
+
+    await user.until(gone)
+    told = await user.create("UPDATE", max_msgs_per_subject=1, **PER_SUBJECT)
+    assert told["config"]["discard_new_per_subject"] is True
+    assert await user.publish_refused("a") == (503, 10077)
 
 
 @proves(S, LIMITS, "max_msg_size")

@@ -23,6 +23,7 @@ ABSENT_IF_NOT = (
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
     "allow_batches",
     "mirror",
+    "subject_messages_max",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
 

@@ -39,6 +39,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "messages_max": (1, UNLIMITED),
     "bytes_max": (1, UNLIMITED),
     "max_messages_per_subject": (1, UNLIMITED),
+    "subject_messages_max": (1, UNLIMITED),
     "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
@@ -145,6 +146,16 @@ TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
     _Clash("retention_messages", "messages_max", _SAME_ROOM),
     _Clash("compact", "removal", "what is compacted is deleted by a message without a value"),
     _Clash("allow_rollup", "deny_purge", "a message that rolls up takes those before it away"),
+    _NeedsRemoval(
+        "subject_messages_max",
+        "subject_messages_max needs removal: of other streams nothing goes, and a subject would stay full",
+    ),
+    _Clash("max_messages_per_subject", "subject_messages_max", _SAME_ROOM),
+    _Clash(
+        "allow_rollup",
+        "subject_messages_max",
+        "a message that rolls up takes the place of those before it, and a full subject takes none",
+    ),
     _takes_out("max_messages_per_subject"),
     _takes_out("allow_rollup"),
     _takes_out("allow_ttl"),
@@ -172,6 +183,7 @@ TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
 
 UNFIT_FOR_MIRRORS = (
     *("compact", "removal", "dedupe_window_ms", "messages_max", "bytes_max", "max_messages_per_subject"),
+    "subject_messages_max",
     *("allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest", "queue_group"),
 )
 """R28: what a mirror has is said by another stream alone: it cannot refuse any of that, take it for a
@@ -191,6 +203,7 @@ def _options_on(config: StreamConfig) -> dict[str, bool]:
         "retention_messages": config.retention_messages,
         "retention_bytes": config.retention_bytes,
         "max_messages_per_subject": config.keeps_of_subject,
+        "subject_messages_max": config.holds_of_subject,
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
         "allow_batches": config.allow_batches is True,

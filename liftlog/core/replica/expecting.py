@@ -9,6 +9,7 @@ was told of. The model is `expectations`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -71,7 +72,7 @@ def about_us(log: LogState, wishes: list[Wishes]) -> list[Wishes]:
 class ExpectedPlaces:
     """Where messages come to lie that are stored one after the other, and whether they expect that."""
 
-    __slots__ = ("_ctx", "_lasts", "_log", "_messages", "_room", "_size", "_taken", "place")
+    __slots__ = ("_ctx", "_lasts", "_log", "_messages", "_room", "_size", "_taken", "_taken_of", "place")
 
     def __init__(
         self, log: LogState, lasts: LastRecords, room: PartitionRoom, messages: Sequence[Message]
@@ -86,6 +87,8 @@ class ExpectedPlaces:
         self.place = log.hw if self._ctx.mutants.expected_by_committed else log.leo
         self._taken: dict[bytes, int] = {}
         """The last of each subject among those that are to be stored; what follows may ask for it."""
+        self._taken_of = Counter[bytes]()
+        """C6: how many of each subject are to be stored."""
 
     def misfit(self, number: int, wish: Wishes) -> Unfit | Unknown | NotNow | None:
         """Why the message of this number is not to be stored here and now; None if it is."""
@@ -96,7 +99,20 @@ class ExpectedPlaces:
         fits = self._room.fits(self.place, wish, message, self._size)
         if fits is None:
             return Unknown(number, (message.subject,))
-        return None if fits else self._room.refusal(number, self.place)
+        if not fits:
+            return self._room.refusal(number, self.place)
+        return self._crowded(number, wish) if self._lasts.counts.most else None
+
+    def _crowded(self, number: int, wish: Wishes) -> Unknown | NotNow | None:
+        """C6: why there is no room for this message among those of its subject; None if there is."""
+        wanted = Counter(subjects_of([self._messages[number]], [wish]))
+        unknown = False
+        for subject, more in wanted.items():
+            fits = self._lasts.counts.fits(subject, self._taken_of[subject], more, self.place)
+            if fits is False:
+                return self._room.refusal(number, self.place, subject)
+            unknown |= fits is None
+        return Unknown(number, tuple(wanted)) if unknown else None
 
     def _unexpected(self, number: int, wish: Wishes) -> Unfit | Unknown | None:
         """Why this message is not where it is expected, or not behind what is."""
@@ -120,6 +136,8 @@ class ExpectedPlaces:
         if self._lasts.noting and not mutants.last_of_those_before:
             for offset, subject in enumerate(subjects_of([self._messages[number]], [wish]), self.place):
                 self._taken[subject] = offset
+        if self._lasts.counts.most:
+            self._taken_of.update(subjects_of([self._messages[number]], [wish]))
         self._size += counted_bytes(self._messages[number], wish)
         self.place += 1 if mutants.parcel_counts_once else wish.span
 

@@ -53,7 +53,8 @@ class SizeCount(NamedTuple):
 
 def is_bounded(log: LogState) -> bool:
     """Whether anything is to be counted."""
-    return log.config is not None and (log.config.holds_most > 0 or log.config.holds_bytes > 0)
+    config = log.config
+    return config is not None and max(config.holds_most, config.holds_bytes, config.holds_of_subject) > 0
 
 
 def counted_bytes(message: Message, wish: Wishes) -> int:
@@ -136,8 +137,10 @@ class PartitionRoom:
         same = (count.folded, count.log_start) == (removed.folded, self._log.log_start) and count.size > most
         return removed.heeds_all and (same or (tick == self._ctx.ticks and often >= COUNTS_A_TICK))
 
-    def refusal(self, number: int, place: int) -> NotNow:
-        """What the publisher of the `number`-th message is told, which would have come to lie at `place`."""
+    def refusal(self, number: int, place: int, subject: bytes = b"") -> NotNow:
+        """What the publisher of the `number`-th message is told, which would have come to lie at `place`.
+        `subject`: the one that holds as much as it may; empty: the partition does.
+        """
         config, log = self._log.config, self._log
         assert config is not None
         name, most, size = config.name, config.holds_most, config.holds_bytes
@@ -147,6 +150,9 @@ class PartitionRoom:
         what, option = f"messages exceeded: this partition holds {held} of {most}", "messages-max"
         if size and not 0 < most <= held:
             what, option = f"bytes exceeded: this partition holds no more than {size}", "bytes-max"
+        if subject:
+            shown, option = subject.decode("utf-8", "backslashreplace")[:64], "subject-messages-max"
+            what = f"messages per subject exceeded: {shown!r} holds no more than {config.holds_of_subject}"
         text = (
             f"maximum {what}; let some go (liftlog stream purge {name} --before OFFSET), or allow more: "
             f"liftlog stream alter {name} --{option} N"

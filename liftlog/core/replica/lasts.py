@@ -24,6 +24,7 @@ from typing import NamedTuple
 from liftlog.core.replica.asking import index_reaches, question_number
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectroom import SubjectRoom
 from liftlog.messages import AskLasts, LastsTold, SubjectsFolded
 from liftlog.options.wishes import Wishes
 from liftlog.parcel import record_subjects
@@ -66,7 +67,7 @@ class LastRecords:
 
     __slots__ = (
         *("_answered_below", "_answers", "_begin", "_ctx", "_least", "_log", "_newer", "_newer_begin"),
-        *("_older", "_removed", "_size", "_waiting", "request"),
+        *("_older", "_removed", "_size", "_waiting", "counts", "request"),
     )
 
     def __init__(self, log: LogState) -> None:
@@ -86,12 +87,15 @@ class LastRecords:
         self._least = 0
         """What it is to have for the question that storage works on."""
         self._removed: Removed | None = None
+        self.counts = SubjectRoom(log)
+        """C6: how many there are of a subject."""
         self.request = 0
         """Number of the question that storage works on; 0 = none."""
 
     def heed(self, removed: Removed) -> None:
         """The partition has a journal, which says that these are gone."""
         self._removed = removed
+        self.counts.heed(removed)
 
     def _heeds(self) -> bool:
         """Whether all is known to be gone that was committed to be."""
@@ -118,6 +122,7 @@ class LastRecords:
             if subject not in notes:
                 self._size += len(subject) + NOTE_BYTES
             notes[subject] = place
+            self.counts.appended(subject, place)
             place += 1
 
     def last_of(self, subject: bytes) -> int | None:
@@ -144,6 +149,7 @@ class LastRecords:
         self._older, self._newer = {}, {}
         self._size = 0
         self._begin = self._newer_begin = self._log.leo
+        self.counts.begin_here()
 
     def _follow_index(self) -> None:
         """Drop what the index has by now."""
@@ -151,6 +157,7 @@ class LastRecords:
             self._older, self._newer = self._newer, {}
             self._size = sum(len(subject) + NOTE_BYTES for subject in self._older)
             self._begin, self._newer_begin = self._newer_begin, self._log.leo
+            self.counts.turn()
 
     # -- messages that wait -----------------------------------------------------------------------------
 
@@ -167,6 +174,7 @@ class LastRecords:
         """Keep this message until the last records of these subjects are known."""
         if not self.noting:
             self._begin_here()
+        self.counts.follow()
         self._ctx.mark("L9.waits")
         until = self._ctx.ticks + self._ctx.ticks_of(WAIT_MS)
         self._waiting.append(AwaitingLast(message, subjects, until, size))
@@ -177,6 +185,8 @@ class LastRecords:
         if not self._waiting or self.request or not self._heeds():
             return
         subjects = self._asked_for()
+        if not subjects:
+            return
         least = self._needed_for(subjects)
         if not index_reaches(log, least) and not self._ctx.mutants.last_of_index_behind:
             return
@@ -188,7 +198,8 @@ class LastRecords:
             least = 0
         removed = self._removed if not self._ctx.mutants.last_may_be_removed else None
         gone = removed.hidden(log.history) if removed is not None else None
-        self._ctx.effects.append(AskLasts(log.id, request, least, subjects, gone))
+        counted = self.counts.asks()
+        self._ctx.effects.append(AskLasts(log.id, request, least, subjects, gone, counted))
 
     def _asked_for(self) -> list[bytes]:
         """What the first ones wait for: about so much as is asked at once, all of a message or nothing."""
@@ -196,12 +207,13 @@ class LastRecords:
         for one in self._waiting:
             if found and len(found) + len(one.subjects) > ASKED_MAX:
                 break
-            found.update(dict.fromkeys(one.subjects))
+            if not self.counts.holds_back(one.subjects):
+                found.update(dict.fromkeys(one.subjects))
         return list(found)
 
     def _needed_for(self, subjects: Sequence[bytes]) -> int:
         """Below which offset the index is to have everything."""
-        least = self._begin
+        least = max(self._begin, self.counts.needed_for(subjects))
         if self._removed is not None:
             noted = (self._noted(subject) for subject in subjects)
             gone = (last + 1 for last in noted if last is not None and self._is_gone(last))
@@ -220,6 +232,7 @@ class LastRecords:
             return NOBODY
         self._answers = dict(zip(event.subjects, event.offsets, strict=True))
         self._answered_below = event.folded
+        self.counts.told(event.subjects, event.counts, event.folded)
         told = self._answers.keys()
         known = [one for one in self._waiting if told >= set(one.subjects)]
         self._waiting = [one for one in self._waiting if not told >= set(one.subjects)]
@@ -228,6 +241,7 @@ class LastRecords:
     def judged(self) -> None:
         """What the index has said is no longer to be gone by."""
         self._answers, self._answered_below = {}, 0
+        self.counts.judged()
         self.ask()
 
     def behind(self, event: SubjectsFolded) -> None:
@@ -251,7 +265,7 @@ class LastRecords:
         if not self.noting:
             return NOBODY
         self._follow_index()
-        if self._size > NOTES_BYTES_MAX:
+        if self._size + self.counts.size > NOTES_BYTES_MAX:
             self._ctx.mark("L9.too-many")
             known = self._give_up("the subject index does not keep up with what is stored")
             self._begin_here()

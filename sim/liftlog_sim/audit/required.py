@@ -188,6 +188,7 @@ AUDITED_MARKS = (
     "L4.dropped",
     "C6.counted",
     "C6.dropped",
+    "C6.subject-waits",
     "L2.dropped",
     "L6.dropped",
     "L6.refused",

@@ -255,6 +255,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "what was deleted counts for the bytes of its partition"),
     ("full_by_counted", "C6", "removals",
      "what was stored since it was counted takes no room"),
+    ("subject_room_by_index", "C6", "removals",
+     "what the index does not have yet takes no room in its subject"),
     ("bytes_below_start", "R25", "removals",
      "what lies below the start of a log counts for its bytes"),
     ("ttl_not_inherited", "R24", "removals",

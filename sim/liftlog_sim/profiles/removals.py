@@ -34,6 +34,8 @@ def removals(draws: Draws) -> Knobs:
     size = draws.part("bytes").choice((0, 0, 0, 300, 2000))
     full = draws.part("full").choice((0, 0, 0, 1500, 6000))
     age_ms = draws.part("age").choice((0, 0, 0, 1500, 5000))
+    crowded = draws.part("crowded").choice((0, 0, 0, 0, 1, 3))
+    rolls_up = draws.part("roll-ups").choice((True, True, msgspec.UNSET))
     plain = (
         small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2)
         for number in range(draws.choice((1, 1, 2)))
@@ -47,8 +49,9 @@ def removals(draws: Draws) -> Knobs:
             bytes_max=full or msgspec.UNSET,
             retention_ms=age_ms or stream.retention_ms or (4000 if full else 0),
             subject=f"{stream.name}.in.*",
-            max_messages_per_subject=keeps or msgspec.UNSET,
-            allow_rollup=draws.part("roll-ups").choice((True, True, msgspec.UNSET)),
+            max_messages_per_subject=msgspec.UNSET if crowded else keeps or msgspec.UNSET,
+            subject_messages_max=crowded or msgspec.UNSET,
+            allow_rollup=msgspec.UNSET if crowded else rolls_up,
             allow_ttl=draws.part("times").choice((True, True, msgspec.UNSET)),
         )
         for stream in plain
@@ -105,7 +108,7 @@ def _emptied(draws: Draws, stream: StreamConfig) -> StreamConfig:
 
 def _leaving_markers(stream: StreamConfig, marker_ms: int) -> StreamConfig:
     """R24: unless it refuses messages while it is full (C6)."""
-    if stream.holds_most or stream.holds_bytes:
+    if stream.holds_most or stream.holds_bytes or stream.holds_of_subject:
         return stream
     return msgspec.structs.replace(stream, allow_rollup=True, allow_ttl=True, marker_ttl_ms=marker_ms)
 

@@ -89,6 +89,8 @@ class MetadataTruth:
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
         self.subject_limits: dict[int, int] = {}
         """R22: by stream, the least number of messages of a subject that it was ever to keep."""
+        self.subject_room: dict[int, int] = {}
+        """C6: by stream, the greatest number of messages of a subject that it was ever to hold at most."""
         self.front_limits: dict[int, FrontLeast] = {}
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
         self.marking: set[int] = set()
@@ -165,6 +167,8 @@ class MetadataTruth:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
+            if holds := stream.config.holds_of_subject:
+                self.subject_room[stream.id] = max(holds, self.subject_room.get(stream.id, holds))
             self.front_limits[stream.id] = self.front_limits.get(stream.id, FrontLeast()).with_(stream.config)
         for partition in changed:
             record = state.partitions.get(partition)

@@ -98,8 +98,13 @@ class DeletionTruth:
         return self._named
 
     def grown(self, before: int) -> None:
-        """More of the data is committed than what lies below offset `before`. MarkerDue."""
+        """More of the data is committed than what lies below offset `before`. HoldsNoMore, MarkerDue."""
         stream = self.data.id.stream
+        if most := self._limits.subject_room.get(stream, 0):
+            self._furthest = max(self._furthest, self._starts())
+            self.data.checks["HoldsNoMore"] += 1
+            if problem := self.over_limit(most, self._furthest):
+                raise Violation("HoldsNoMore", f"{problem}, and to refuse more")
         for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
             if record is not None and stored_by_leader(record):
                 age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
