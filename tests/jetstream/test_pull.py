@@ -10,7 +10,7 @@ import nats.errors
 import pytest
 from nats.js import errors
 
-from tests.jetstream.table import differs, proves, proves_each, refused
+from tests.jetstream.table import differs, proves, proves_each
 from tests.jetstream.user import DEADLINE_S, SECOND, User, status_of
 
 L = "Pull"
@@ -396,53 +396,6 @@ async def test_an_ack_asks_for_the_next(user: User) -> None:
     assert second.data == b"2"
     info = await user.consumer_info()
     assert info.ack_floor is not None and info.ack_floor.stream_seq == 1
-
-
-GROUPS = "CONSUMER.MSG.NEXT: priority groups"
-
-
-async def no_groups(user: User, policy: str) -> bool:
-    """Whether this is liftlog, which refuses priority groups for now, and says so."""
-    if user.liftlog:
-        await user.stream()
-        config = {"durable_name": "C", "priority_groups": ["g"], "priority_policy": policy}
-        assert await user.consumer_refused(**config) == (500, 10012)
-    return user.liftlog
-
-
-@proves(L, GROUPS, "400: no group")
-@refused("for now: make several consumers")
-async def test_a_grouped_consumer_needs_a_group(user: User) -> None:
-    if await no_groups(user, "overflow"):
-        return
-    await ready(user, 1, priority_groups=["g"], priority_policy="overflow")
-    assert (await user.pull({"batch": 1, "expires": SECOND})).status.startswith("400 Bad Request")
-
-
-@proves(L, GROUPS, "min_pending")
-@refused("for now: make several consumers")
-async def test_overflow_waits_for_so_many_pending(user: User) -> None:
-    if await no_groups(user, "overflow"):
-        return
-    await ready(user, 2, priority_groups=["g"], priority_policy="overflow")
-    request = {"batch": 1, "expires": SECOND // 5, "group": "g", "min_pending": 3}
-    assert (await user.pull(request)).status == "408 Request Timeout"
-    await user.publish("3")
-    assert (await user.pull(request, messages=1)).data == [b"1"]
-
-
-@proves(L, GROUPS, "pinned_client: Nats-Pin-Id")
-@refused("for now: make several consumers")
-async def test_one_client_is_pinned(user: User) -> None:
-    if await no_groups(user, "pinned_client"):
-        return
-    await ready(user, 2, priority_groups=["g"], priority_policy="pinned_client", priority_timeout=60 * SECOND)
-    message = (await user.pull({"batch": 1, "group": "g"}, messages=1)).messages[0]
-    pin = (message.headers or {})["Nats-Pin-Id"]
-    other = await user.pull({"batch": 1, "group": "g", "id": "wrong", "expires": SECOND})
-    assert other.status.startswith("423")
-    again = await user.pull({"batch": 1, "group": "g", "id": pin}, messages=1)
-    assert again.data == [b"2"]
 
 
 @proves_each(
