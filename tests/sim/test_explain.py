@@ -18,10 +18,10 @@ from liftlog.core.node import Node
 from liftlog.messages import Event, Outcome, Published
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import LiftlogError
-from liftlog_sim.chance.plan import decode
+from liftlog_sim.chance.plan import DRAWN, decode
 from liftlog_sim.explain.again import knobs_from, run_again, stated
 from liftlog_sim.explain.bundle import Bundle, read, write
-from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint
+from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint, run_candidate
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
@@ -333,6 +333,16 @@ def test_a_world_is_stated_by_what_is_unusual_in_it() -> None:
     for seed in range(40):
         knobs = knobs_of(RunOptions(seed=seed))
         assert knobs_from(json.loads(json.dumps(stated(knobs)))) == knobs
+
+
+def test_a_world_in_which_nobody_joins_any_more_runs_though_nodes_were_to_be_added() -> None:
+    """The administrator drew one of no nodes, and shrinking ended there."""
+    options = RunOptions(seed=1, profile="growing", duration_s=6)
+    knobs = knobs_of(options)
+    assert knobs.joiners and knobs.node_share
+    alone = msgspec.structs.replace(knobs, nodes=3, joiners=0, node_share=1.0, admin_interval_us=SECOND // 5)
+    result = run_candidate(options, Candidate(alone, DRAWN, 1))
+    assert result is not None and result.good
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ class Admin:
         knobs = self._cluster.knobs
         if draw.random() < RAISE_SHARE:
             return RaiseLevelRequest()
-        if knobs.node_share and draw.random() < knobs.node_share:
+        if knobs.joiners and knobs.node_share and draw.random() < knobs.node_share:
             node = knobs.nodes - draw.randrange(knobs.joiners)
             if draw.part("retires").random() < RETIRE_SHARE:
                 return self._retirement(draw.part("retirement"), node)
