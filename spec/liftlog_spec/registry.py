@@ -344,6 +344,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "activity",
+            "liftlog_spec.models.activity",
+            "ActivityStream",
+            "a design: what the metadata group decides, told in a stream, in order and at least once",
+            {"events": "Events", "room": "Room", "entries": "Entries", "epochs": "Epochs"},
+            small={"events": 2, "room": 1, "entries": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",
