@@ -106,7 +106,7 @@ class ActivityStream(Model):
     # -- the leader ----------------------------------------------------------------------------------------
 
     @action
-    def Append(s, event: Event):
+    def Write(s, event: Event):
         when(size(s.log) < s.Entries, event <= s.happened)
         if s.variant == "published-from-elsewhere":
             when(Or(event == s.appended + 1, s.is_told(event, size(s.log))))
@@ -119,7 +119,7 @@ class ActivityStream(Model):
         s.appended = maximum(s.appended, event)
 
     @action
-    def AppendLoss(s):
+    def WriteLoss(s):
         """Some that would come next have had no room."""
         when(size(s.log) < s.Entries, s.missed > s.appended)
         if s.variant != "loss-not-told":
