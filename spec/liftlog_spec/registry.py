@@ -351,6 +351,14 @@ MODELS: dict[str, ModelEntry] = {
             {"records": "Records", "entries": "Entries", "limit": "Limit", "epochs": "Epochs"},
         ),
         ModelEntry(
+            "activity",
+            "liftlog_spec.models.activity",
+            "ActivityStream",
+            "a design: what the metadata group decides, told in a stream, in order and at least once",
+            {"events": "Events", "room": "Room", "entries": "Entries", "epochs": "Epochs"},
+            small={"events": 2, "room": 1, "entries": 2},
+        ),
+        ModelEntry(
             "subject-limits",
             "liftlog_spec.models.subject_limits",
             "LimitsBySubject",
