@@ -47,7 +47,7 @@ def removals(draws: Draws) -> Knobs:
             retention_messages=most or stream.retention_messages,
             retention_bytes=0 if full else size or stream.retention_bytes,
             bytes_max=full or msgspec.UNSET,
-            retention_ms=age_ms or stream.retention_ms or (4000 if full else 0),
+            retention_ms=age_ms or stream.retention_ms or (4000 if full or crowded else 0),
             subject=f"{stream.name}.in.*",
             max_messages_per_subject=msgspec.UNSET if crowded else keeps or msgspec.UNSET,
             subject_messages_max=crowded or msgspec.UNSET,
