@@ -30,8 +30,8 @@ UNSEEN = (
 For the first, a new leader has to make a consumer in the moments before it knows what was acknowledged by
 the one before: one world of some thirty, if consumers are made all the time while leaders change. For the
 second, a partition has to be full by bytes while many of its messages are deleted. I3.heir was seen in a
-world that changed, as the last one. The others were seen while worlds of `consumers` had more queues and dead letters: two
-of five are `restless` now.
+world that changed, as the last one. The others were seen while worlds of `consumers` had more queues and
+dead letters: two of five are `restless` now.
 """
 SEEN = [mutant for mutant in MUTANTS if mutant.name not in UNSEEN]
 
