@@ -195,6 +195,16 @@ class Harness:
                 expected += 1
         return found
 
+    async def put(self, subject: str, value: bytes, full: str) -> str:
+        """What became of a message, when that is known: "ok"; or "full", if its refusal says `full`."""
+        while True:
+            result = await self.client.publish(subject, value, timeout_ms=10_000)
+            if result.outcome == "ok":
+                return "ok"
+            if full in result.error:
+                return "full"
+            await asyncio.sleep(0.05)
+
     async def said(self, *words: str) -> tuple[int, str]:
         """What a command says to an operator: its exit code, and what it prints, or else complains of."""
         code, out, error = await asyncio.to_thread(liftlog, *words, "--nats", self.cluster.nats_url)

@@ -83,14 +83,7 @@ def test_c6_a_full_partition_stays_full_when_its_leader_dies_and_deletions_make_
         await cluster.run("stream", *created)
 
         async def put(value: bytes) -> str:
-            """What became of it, when that is known."""
-            while True:
-                result = await client.publish("runs.0", value, timeout_ms=10_000)
-                if result.outcome == "ok":
-                    return "ok"
-                if "maximum bytes exceeded" in result.error:
-                    return "full"
-                await asyncio.sleep(0.05)
+            return await cluster.put("runs.0", value, full="maximum bytes exceeded")
 
         assert await put(b"00") == "ok"
         await cluster.run("stream", "alter", "runs", "--bytes-max", str(3 * await one(cluster)))

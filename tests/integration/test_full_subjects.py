@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,8 @@ def test_c6_a_full_subject_stays_full_when_its_leader_dies_and_deletions_make_ro
         await cluster.run("stream", *created)
 
         async def put(subject: str, value: bytes) -> str:
-            """What became of it, when that is known."""
-            while True:
-                result = await client.publish(f"jobs.{subject}", value, timeout_ms=10_000)
-                if result.outcome == "ok":
-                    return "ok"
-                if "maximum messages per subject exceeded" in result.error:
-                    return "full"
-                await asyncio.sleep(0.05)
+            full = "maximum messages per subject exceeded"
+            return await cluster.put(f"jobs.{subject}", value, full)
 
         assert [await put("a", b"%d" % number) for number in range(4)] == ["ok"] * 2 + ["full"] * 2
         assert [await put("b", b"0"), await put("a", b"4")] == ["ok", "full"]
