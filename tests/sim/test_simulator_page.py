@@ -103,7 +103,8 @@ def run(command: str) -> str:
         assert isinstance(out.buffer, io.BytesIO)
         return out.buffer.getvalue().decode()
     assert words[0] == "pytest", f"nobody knows how to run {command}"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # What somebody has pytest print besides is not on the page.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
         [sys.executable, "-m", *words, "-p", "no:cacheprovider"],
         capture_output=True,
