@@ -105,7 +105,7 @@ class LastRecords:
     def _is_gone(self, offset: int) -> bool:
         if self._removed is None or self._ctx.mutants.last_may_be_removed:
             return False
-        return (offset, self._log.history.epoch_before(offset + 1)) in self._removed
+        return self._removed.is_gone(offset)
 
     # -- notes ------------------------------------------------------------------------------------------
 

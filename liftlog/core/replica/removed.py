@@ -103,6 +103,10 @@ class Removed:
         offset, epoch = named
         return offset in self._epochs.get(epoch, ())
 
+    def is_gone(self, offset: int) -> bool:
+        """Whether the record that the data have at an offset is."""
+        return (offset, self._data.history.epoch_before(offset + 1)) in self
+
     def named(self) -> Iterator[Named]:
         """Each record that is gone. For tests and watchers: there may be millions."""
         for epoch, gone in self._epochs.items():

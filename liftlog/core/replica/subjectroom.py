@@ -136,6 +136,4 @@ class SubjectRoom:
         return sum(offset >= start and not self._is_gone(offset) for offset in noted)
 
     def _is_gone(self, offset: int) -> bool:
-        if self._removed is None:
-            return False
-        return (offset, self._log.history.epoch_before(offset + 1)) in self._removed
+        return self._removed is not None and self._removed.is_gone(offset)

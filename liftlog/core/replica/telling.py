@@ -23,8 +23,7 @@ from liftlog.types import ClientRef
 
 def is_gone(offset: int, data: LogState, removed: Removed) -> bool:
     """K7: whether nobody gets it any more."""
-    named = offset, data.history.epoch_before(offset + 1)
-    return offset < data.log_start or named in removed
+    return offset < data.log_start or removed.is_gone(offset)
 
 
 def info_of(
