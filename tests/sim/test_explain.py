@@ -21,7 +21,7 @@ from liftlog.types import LiftlogError
 from liftlog_sim.chance.plan import DRAWN, decode
 from liftlog_sim.explain.again import knobs_from, run_again, stated
 from liftlog_sim.explain.bundle import Bundle, read, write
-from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint, run_candidate
+from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint, Patience, run_candidate
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
@@ -343,6 +343,28 @@ def test_a_world_in_which_nobody_joins_any_more_runs_though_nodes_were_to_be_add
     alone = msgspec.structs.replace(knobs, nodes=3, joiners=0, node_share=1.0, admin_interval_us=SECOND // 5)
     result = run_candidate(options, Candidate(alone, DRAWN, 1))
     assert result is not None and result.good
+
+
+def test_a_world_without_a_stream_runs_though_partitions_were_to_be_chosen() -> None:
+    """Whatever is taken away: who then finds no partition leaves it, and shrinking goes on."""
+    options = RunOptions(seed=1, profile="growing", duration_s=6)
+    knobs = msgspec.structs.replace(
+        knobs_of(options),
+        streams=(),
+        admin_interval_us=SECOND // 10,
+        alter_interval_us=SECOND // 10,
+        move_interval_us=SECOND // 10,
+    )
+    result = run_candidate(options, Candidate(knobs, DRAWN, 1))
+    assert result is not None and result.good
+
+
+def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
+    """One of a smaller world, in which messages answered each other, took more than the whole budget."""
+    options = RunOptions(seed=1, profile="growing", duration_s=6)
+    candidate = Candidate(knobs_of(options), DRAWN, 1)
+    assert run_candidate(options, candidate, Patience(process_s=0.0)) is None
+    assert run_candidate(options, candidate, Patience(world_us=SECOND)) is None
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:

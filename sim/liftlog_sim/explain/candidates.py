@@ -2,14 +2,16 @@
 
 A candidate is run no further than it can be of use: a violation that a step showed is expected to come no
 later than the one that is being shrunk, and a little; only what shows when everything is healed needs a whole
-run.
+run. Nor does one run take more than a part of the time that there is: in a world of which much was taken away
+messages may answer each other without end.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,13 +19,17 @@ from liftlog.types import LiftlogError
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
-from liftlog_sim.kernel import SECOND
+from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.runner import run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
 
+RUN_PART = 3
+"""One run takes no more than this part of the budget."""
+LOOK_US = 10 * MILLISECOND
+"""So often it is looked whether it does, in the world's time."""
 LATE_US = 2 * SECOND
 """So much later than the violation of the whole world a smaller one may show it."""
 _ACTION = re.compile(r"\b([A-Z][A-Za-z]+)\(|: ([A-Z][A-Za-z]+):")
@@ -66,6 +72,17 @@ def fingerprint_of(result: RunResult) -> Fingerprint:
     return Fingerprint(result.invariant, rule_of(result.invariant)[0], action)
 
 
+class Patience(NamedTuple):
+    """How far a candidate is run: up to a moment of its own (0: to its end), and until this process has spent
+    so much processor time."""
+
+    world_us: int = 0
+    process_s: float = math.inf
+
+
+ENDLESS = Patience()
+
+
 class _TimeIsUp(Exception):
     """The world has come to where it is of no use any more."""
 
@@ -95,6 +112,11 @@ class Court:
         """Whether the budget is spent."""
         return self.spent_s >= self._seconds
 
+    def _patience(self, world_us: int) -> Patience:
+        spent_s = time.process_time()
+        left_s = min(self._started + self._seconds, spent_s + self._seconds / RUN_PART)
+        return Patience(world_us, left_s)
+
     def expect_by(self, at_us: int) -> None:
         """The violation came at this time; a smaller world shows it about then, or is of no use."""
         final = (*FINAL_INVARIANTS, *SICK_INVARIANTS, *load_study(self.options.studies).final)
@@ -120,7 +142,9 @@ class Court:
         self.runs += 1
         options = candidate.options(self.options)
         most_us = candidate.knobs.duration_us if self.limit_us else 0
-        drawn, result = drawn_candidate(options, candidate.knobs, candidate.plan, most_us)
+        drawn, result = drawn_candidate(
+            options, candidate.knobs, candidate.plan, self._patience(most_us)
+        )
         return drawn if result is not None and not result.good else None
 
     def is_clean(self, candidate: Candidate) -> bool:
@@ -138,7 +162,7 @@ class Court:
     def _judge(self, candidate: Candidate) -> int:
         self.runs += 1
         try:
-            result = run_candidate(self.options, candidate, self.limit_us)
+            result = run_candidate(self.options, candidate, self._patience(self.limit_us))
         except LiftlogError:
             return -1  # The plan names a node that is no more.
         if result is None or result.good:
@@ -150,29 +174,38 @@ class Court:
         return -1
 
 
-def run_candidate(options: RunOptions, candidate: Candidate, limit_us: int = 0) -> RunResult | None:
-    """Run a candidate; None if `limit_us` came before anything was violated. Raises LiftlogError."""
-    return _run(candidate.options(options), candidate.knobs, candidate.plan, limit_us, [], noting=False)
+def run_candidate(
+    options: RunOptions, candidate: Candidate, patience: Patience = ENDLESS
+) -> RunResult | None:
+    """Run a candidate; None if patience was over before anything was violated. Raises LiftlogError."""
+    return _run(candidate.options(options), candidate.knobs, candidate.plan, patience, [], noting=False)
 
 
 def drawn_candidate(
-    options: RunOptions, knobs: Knobs, plan: Plan, limit_us: int = 0
+    options: RunOptions, knobs: Knobs, plan: Plan, patience: Patience = ENDLESS
 ) -> tuple[Candidate, RunResult | None]:
-    """The whole world, with all that chance decided in it stated; what it violates, None if `limit_us` came
+    """The whole world, with all that chance decided in it stated; what it violates, None if patience was over
     before that. Raises LiftlogError.
     """
     seen: list[World] = []
-    result = _run(options, knobs, plan, limit_us, seen, noting=True)
+    result = _run(options, knobs, plan, patience, seen, noting=True)
     return Candidate(knobs, seen[0].drawn(), options.seed), result
 
 
 def _run(
-    options: RunOptions, knobs: Knobs, plan: Plan, limit_us: int, seen: list[World], *, noting: bool
+    options: RunOptions, knobs: Knobs, plan: Plan, patience: Patience, seen: list[World], *, noting: bool
 ) -> RunResult | None:
     def watch(world: World) -> None:
         seen.append(world)
-        if limit_us:
-            world.kernel.at(limit_us, _stop)
+        if patience.world_us:
+            world.kernel.at(patience.world_us, _stop)
+        if patience.process_s < math.inf:
+            world.kernel.after(LOOK_US, look, world)
+
+    def look(first: World, second: Any) -> None:
+        if time.process_time() >= patience.process_s:
+            raise _TimeIsUp
+        first.kernel.after(LOOK_US, look, first)
 
     try:
         return run_world(options, knobs, plan, watch, noting=noting)

@@ -268,8 +268,7 @@ class Admin:
         choice = draw.randrange(8)
         if choice <= 1:
             return RebalanceRequest()
-        if choice <= 3:
-            target = self._shared.targets[draw.randrange(len(self._shared.targets))]
+        if choice <= 3 and (target := self._shared.any_target(draw)) is not None:
             return ElectLeaderRequest(target.stream, target.partition.index, self._shared.any_node(draw))
         if choice == 4:
             return TransferControllerRequest(self._shared.any_node(draw))

@@ -86,8 +86,8 @@ class Alterer:
             return
         draws = turn.draws
         turn.noted()
-        target = self._shared.targets[draws.randrange(len(self._shared.targets))]
-        if not self._alters_minimum(turn, target):
+        target = self._shared.any_target(draws)
+        if target is not None and not self._alters_minimum(turn, target):
             self._alter(turn, target)
         self._turns.take(self._fire)
 

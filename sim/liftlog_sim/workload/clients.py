@@ -187,5 +187,8 @@ class Clientele:
         """The partition of an operation; None if the stated one does not exist here."""
         if turn.target:
             return next((target for target in self.targets if target.name == turn.target), None)
-        draws = turn.draws.part("target")
+        return self.any_target(turn.draws.part("target"))
+
+    def any_target(self, draws: Draws) -> Target | None:
+        """None if there is none: in a world that was made smaller, no stream may be there yet."""
         return self.targets[draws.randrange(len(self.targets))] if self.targets else None

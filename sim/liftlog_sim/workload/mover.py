@@ -49,10 +49,11 @@ class Mover:
             return
         turn.noted()
         draws = turn.draws
-        target = self._shared.targets[draws.randrange(len(self._shared.targets))]
-        self._ask(turn.name, target, draws)
-        if draws.random() < RIVAL_SHARE:
-            self._ask(f"{turn.name}/rival", target, draws.part("rival"))
+        target = self._shared.any_target(draws)
+        if target is not None:
+            self._ask(turn.name, target, draws)
+            if draws.random() < RIVAL_SHARE:
+                self._ask(f"{turn.name}/rival", target, draws.part("rival"))
         self._turns.take(self._fire)
 
     def _ask(self, name: str, target: Target, draws: Draws) -> None:

@@ -89,12 +89,12 @@ class Rival:
         choice = draws.randrange(4)
         if choice == 0:
             return SetVoterRequest(node, True)
-        if choice == 1:
+        target = self._shared.any_target(draws) if choice > 1 else None
+        if target is None:
             return RetireNodeRequest(1, True, node)
-        target = self._shared.targets[draws.randrange(len(self._shared.targets))]
         others = [other for other in range(1, self._cluster.knobs.nodes + 1) if not self._joins(other)]
         replicas = [node]
-        for _ in range(target.config.replication_factor - 1):
+        for _ in range(min(target.config.replication_factor - 1, len(others))):
             replicas.append(others.pop(draws.randrange(len(others))))
         stream, number = target.partition
         return MoveReplicasRequest(target.stream, number, replicas, stream)
