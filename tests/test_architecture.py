@@ -304,7 +304,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "z3": ("liftlog_spec.prover*", "liftlog_jepsen.transactions.order_choices"),
     "trio": (
         *("liftlog.driver*", "liftlog.real*", "liftlog.eyes*", "liftlog.bench.stall", "liftlog_sim.*"),
-        "liftlog.client.on_trio",
+        *("liftlog.client.bridge", "liftlog.client.on_trio"),
         "liftlog.jetstream.beside",
     ),
     "prometheus_client": ("liftlog.eyes.page",),

@@ -15,6 +15,7 @@ from liftlog.client.processing import (
     StreamProcessor,
     is_without_output,
 )
+from liftlog.client.progress import ReadingProgress
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
 from liftlog.client.reading import Gap, PartitionRecord, RecordsGone, StreamReading
@@ -54,6 +55,7 @@ __all__ = [
     "PullConsumer",
     "RandomPartition",
     "Reader",
+    "ReadingProgress",
     "RecordsGone",
     "RequestFailed",
     "RoundRobin",

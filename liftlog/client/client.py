@@ -41,6 +41,7 @@ from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
 from liftlog.client.processing import RunsProcessors
 from liftlog.client.producing import NumberedPublisher
+from liftlog.client.progress import OnProgress
 from liftlog.client.publisher import (
     Publisher,
     PublishResult,
@@ -492,6 +493,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         replica: Literal["leader", "any"] | int = "leader",
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
         filter: str | None = None,
         timeout_ms: int = 0,
     ) -> StreamReading:
@@ -505,8 +507,9 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
 
         At most `buffer_bytes` of records wait for who reads, and one batch of each partition; who is slow
         makes servers wait. `on_gap` is called with what retention has removed before it was read; without
-        it that raises RecordsGone. `filter`: a pattern of subjects; only what matches is handed out.
-        `timeout_ms`: for how long a partition may not answer.
+        it that raises RecordsGone. `on_progress` is called with a `ReadingProgress` of a partition when what
+        was fetched of it at once has been handed out. `filter`: a pattern of subjects; only what matches is
+        handed out. `timeout_ms`: for how long a partition may not answer.
         Raises LiftlogError, RequestFailed, Unreachable.
         """
         info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
@@ -526,6 +529,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
             partition=partition,
             buffer_bytes=buffer_bytes,
             on_gap=on_gap,
+            on_progress=on_progress,
             filter=filter,
         )
 

@@ -24,6 +24,7 @@ import msgspec
 
 from liftlog.client.bounds import FOREVER, Until
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.reader import EARLIEST
 from liftlog.client.reading import Gap, PartitionRecord, ReadingOwner, StreamReading
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
@@ -140,6 +141,7 @@ class UsesCursors:
         until: Until = FOREVER,
         replica: Literal["leader", "any"] | int = "leader",
         on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
         checkpoint_ms: int = CHECKPOINT_MS,
     ) -> CursorReading:
         """Read on from where a cursor stands, and keep it: a record is done when the next one is asked for.
@@ -147,6 +149,7 @@ class UsesCursors:
         The cursor is set every `checkpoint_ms`, and when the block is left. What was done since then is read
         again after a crash; nothing is left out. One program at a time: if another one sets the cursor,
         the reading raises CursorSet. Several that share the work are a group (`Client.group`).
+        `on_progress` is called with a `ReadingProgress` of each partition whose cursor was set.
         """
         info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
         if partition is not None:
@@ -161,7 +164,7 @@ class UsesCursors:
         reading = await self.read(
             info, partition, start=start or EARLIEST, until=until, replica=replica, on_gap=on_gap
         )
-        return CursorReading(reading, keeper, checkpoint_ms)
+        return CursorReading(reading, keeper, checkpoint_ms, ProgressTeller(on_progress))
 
 
 def _check_partition(info: StreamInfo, partition: int) -> None:
@@ -181,6 +184,11 @@ class CursorKeeper:
         self._offsets: dict[int, int] = {}
         self._me = secrets.token_hex(8)
         self._count = 0
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._stream.config.name
 
     async def load(self, partition: int) -> int | None:
         """Where a cursor stands."""
@@ -214,8 +222,11 @@ class CursorKeeper:
 class CursorReading:
     """See `Client.resume`: an async context and iterator of (partition, record)."""
 
-    def __init__(self, reading: StreamReading, keeper: CursorKeeper, checkpoint_ms: int) -> None:
+    def __init__(
+        self, reading: StreamReading, keeper: CursorKeeper, checkpoint_ms: int, progress: ProgressTeller
+    ) -> None:
         self._reading = reading
+        self._progress = progress
         self._keeper = keeper
         self._checkpoint_s = checkpoint_ms / 1000
         self._done: dict[int, int] = {}
@@ -266,6 +277,8 @@ class CursorReading:
         async with self._lock:
             for partition, offset in sorted(self._done.items()):
                 await self._keeper.keep(partition, offset)
+                end = self._reading.ends.get(partition, offset)
+                self._progress.tell([ReadingProgress(self._keeper.stream, partition, offset, end)])
 
     async def _keep(self) -> None:
         while self._problem is None and not self._leaving.is_set():

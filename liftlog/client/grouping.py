@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from liftlog.client.bounds import FOREVER, Start
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.reader import EARLIEST
-from liftlog.client.reading import Gap, ReadingOwner
+from liftlog.client.reading import Gap, ReadingOwner, StreamReading
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
 from liftlog.groups.member import GroupMembership
 from liftlog.groups.state import (
@@ -95,6 +96,21 @@ class Feed(NamedTuple):
 
     generation: int
     task: asyncio.Task[None]
+    view: FeedView
+
+
+class FeedView:
+    """What a feed has seen of its partition. `first`: the offset of its first record; MISSING: none came."""
+
+    __slots__ = ("first", "reading")
+
+    def __init__(self) -> None:
+        self.first = MISSING
+        self.reading: StreamReading | None = None
+
+    def end(self, partition: int) -> int:
+        """Where what is committed ended when a server last answered; MISSING: none has."""
+        return MISSING if self.reading is None else self.reading.ends.get(partition, MISSING)
 
 
 class GroupReading:
@@ -106,6 +122,7 @@ class GroupReading:
         group: str,
         membership: GroupMembership,
         on_gap: Callable[[Gap], object] | None,
+        on_progress: OnProgress | None,
         replica: Literal["leader", "any"] | int,
     ) -> None:
         self._client = client
@@ -113,6 +130,7 @@ class GroupReading:
         self._group = group
         self._membership = membership
         self._on_gap = on_gap
+        self._progress = ProgressTeller(on_progress)
         self._replica: Literal["leader", "any"] | int = replica
         self._watch = Watch()
         self._beat_s = min(membership.session_ms / BEATS_IN_A_SESSION, BEAT_MS_MAX) / 1000
@@ -290,6 +308,7 @@ class GroupReading:
                     self._remember(steps)
                     if not leaves:
                         await self._arrange()
+                        self._progress.tell(self._reached())
                     return
                 # Somebody was faster. Who writes again at once would meet them all again.
                 await asyncio.sleep(secrets.randbelow(10 + 10 * min(place, 10)) / 1000)
@@ -303,6 +322,20 @@ class GroupReading:
         for step in steps:
             if isinstance(step, Committed):
                 self._committed[step.share] = (step.generation, step.position)
+
+    def _reached(self) -> list[ReadingProgress]:
+        """How far this member is in its partitions, as the group knows it now."""
+        found: list[ReadingProgress] = []
+        for share, feed in sorted(self._feeds.items()):
+            there = self._membership.held.get(share)
+            stream, partition = share_place(share)
+            end = feed.view.end(partition)
+            position = MISSING if there is None else there.position
+            if position == MISSING:
+                position = feed.view.first
+            if MISSING not in (position, end):
+                found.append(ReadingProgress(stream, partition, position, end))
+        return found
 
     def _hear(self, register: Register) -> GroupState:
         state = decode_group(register.value)
@@ -319,10 +352,11 @@ class GroupReading:
                 del self._feeds[share]
         for share, holding in held.items():
             if share not in self._feeds and not holding.revoked:
-                work = self._feed(share, holding.generation, holding.position)
-                self._feeds[share] = Feed(holding.generation, asyncio.create_task(work))
+                view = FeedView()
+                work = self._feed(share, holding.generation, holding.position, view)
+                self._feeds[share] = Feed(holding.generation, asyncio.create_task(work), view)
 
-    async def _feed(self, share: str, generation: int, position: int) -> None:
+    async def _feed(self, share: str, generation: int, position: int, view: FeedView) -> None:
         """Everything of one partition from a position on, as long as it is ours."""
         stream, partition = share_place(share)
         try:
@@ -336,8 +370,10 @@ class GroupReading:
                 # What retention took nobody can do: the group goes on behind it.
                 on_gap=self._on_gap or (lambda _: None),
             )
+            view.reading = reading
             async with reading:
                 async for _, record in reading:
+                    view.first = record.offset if view.first == MISSING else view.first
                     await self._waiting.put(GroupMessage(stream, partition, record, generation))
                     self._moved.set()
         except Exception as error:
@@ -358,12 +394,15 @@ class UsesGroups:
         session_ms: int = SESSION_MS,
         replica: Literal["leader", "any"] | int = "leader",
         on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> GroupReading:
         """A member of a group that reads these streams, an async context; the group begins with the first.
 
         `member`: a name of a process that may be restarted: who joins under it replaces the one before, and
         has its partitions. `session_ms`: who is silent for so long is replaced. `on_gap` is called with what
-        retention has removed before it was read. The streams are those of all members.
+        retention has removed before it was read, `on_progress` at each beat with a `ReadingProgress` of each
+        partition of this member's in which something has come or was done. The streams are those of all
+        members.
         """
         checked_name("group", name)
         if not streams:
@@ -375,7 +414,9 @@ class UsesGroups:
         if session_ms < SESSION_MS_MIN:
             raise LiftlogError(f"session_ms={session_ms} is too short; give at least {SESSION_MS_MIN}")
         id = f"{member or 'member'}-{secrets.token_hex(6)}"
-        return GroupReading(self, name, GroupMembership(id, member, session_ms, streams), on_gap, replica)
+        return GroupReading(
+            self, name, GroupMembership(id, member, session_ms, streams), on_gap, on_progress, replica
+        )
 
     async def groups(self: GroupOwner) -> list[str]:
         """The names of all groups."""

@@ -14,23 +14,26 @@ readings make one for many messages. Arguments and results are as for `Client`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, NoReturn, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import trio
 
 from liftlog.client.batches import BatchRecord, batch_message
-from liftlog.client.bounds import END, Start, Until
+from liftlog.client.bounds import END, FOREVER, Start, Until
+from liftlog.client.bridge import TrioBridge
+from liftlog.client.bridged import BridgedCursorReading, BridgedGroup, BridgedProcessor
 from liftlog.client.client import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Client
 from liftlog.client.consuming import Delivery, PullConsumer
+from liftlog.client.cursors import CHECKPOINT_MS
+from liftlog.client.grouping import SESSION_MS
 from liftlog.client.partitioners import Partitioner
-from liftlog.client.processing import PATIENCE_MS, RECORDS_MAX, BridgedProcessor
+from liftlog.client.processing import PATIENCE_MS, RECORDS_MAX
+from liftlog.client.progress import OnProgress
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST
 from liftlog.client.reading import BUFFER_BYTES, Gap, PartitionList, PartitionRecord, StreamReading
@@ -39,105 +42,10 @@ from liftlog.client.streams import StreamPublisher
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.messages import ConsumerConfig, ConsumerInfo, StreamChanges, StreamInfo
 from liftlog.nats_login import NO_LOGIN, NatsLogin
-from liftlog.types import LiftlogError, Record, StreamConfig
+from liftlog.types import Record, StreamConfig
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
-
-
-class TrioBridge:
-    """An asyncio event loop in a thread of its own, for one trio run. Use as an async context manager."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="liftlog-client", daemon=True)
-        self.token: trio.lowlevel.TrioToken = trio.lowlevel.current_trio_token()
-
-    async def __aenter__(self) -> TrioBridge:
-        self._thread.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """What still runs there is cancelled, and waited for."""
-        self._closed = True
-        self._loop.call_soon_threadsafe(self._over.set)
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._thread.join)
-
-    def _work(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        await self._over.wait()
-
-    async def run(self, work: Work[T]) -> T:
-        """What the coroutine of `work` returns or raises, in the loop's thread. A checkpoint of trio.
-
-        Raises LiftlogError if the client is closed, before or meanwhile.
-        """
-        loop, token = self._loop, self.token
-        call = BridgedCall(work, trio.lowlevel.current_task(), token)
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._closed:
-            raise LiftlogError("this client is closed; connect again")
-        loop.call_soon_threadsafe(call.begin, loop)
-
-        def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
-            call.interrupt = raise_cancel
-            # A loop that is closed has cancelled it already.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(call.cancel)
-            return trio.lowlevel.Abort.FAILED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-        return call.result()
-
-
-class BridgedCall(Generic[T]):
-    """One call over a bridge, and what becomes of it."""
-
-    def __init__(self, work: Work[T], waiting: trio.lowlevel.Task, token: trio.lowlevel.TrioToken) -> None:
-        self._work = work
-        self._waiting = waiting
-        self._token = token
-        self._task: asyncio.Task[T] | None = None
-        self._problem: BaseException | None = None
-        self.interrupt: Callable[[], NoReturn] | None = None
-        """Set when trio wants the call to end: raises trio's Cancelled."""
-
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the loop's thread."""
-        try:
-            self._task = loop.create_task(self._work())
-        except Exception as error:
-            self._problem = error
-            self._wake()
-        else:
-            self._task.add_done_callback(self._wake)
-
-    def cancel(self) -> None:
-        """In the loop's thread."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def _wake(self, _: object = None) -> None:
-        # A run that is over has nobody who waits.
-        with contextlib.suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(trio.lowlevel.reschedule, self._waiting)
-
-    def result(self) -> T:
-        """In trio's thread, when it is there."""
-        if self._task is None:
-            assert self._problem is not None
-            raise self._problem
-        if self._task.cancelled():
-            if self.interrupt is not None:
-                self.interrupt()
-            raise LiftlogError("the client was closed before the call was over; keep it open for its calls")
-        return self._task.result()
 
 
 class KeyedMessage(NamedTuple):
@@ -521,8 +429,9 @@ class TrioClient:
         begin: int | None = None,
         records_max: int = RECORDS_MAX,
         patience_ms: int = PATIENCE_MS,
+        on_progress: OnProgress | None = None,
     ) -> AsyncIterator[BridgedProcessor]:
-        """As `Client.processor`; a context."""
+        """As `Client.processor`; a context. `on_progress` is called in the loop's thread."""
         inner = self.client.processor(
             name,
             source=source,
@@ -531,8 +440,77 @@ class TrioClient:
             begin=begin,
             records_max=records_max,
             patience_ms=patience_ms,
+            on_progress=on_progress,
         )
         yield BridgedProcessor(self._bridge, await self._bridge.run(inner.__aenter__))
+
+    @asynccontextmanager
+    async def group(
+        self,
+        name: str,
+        streams: Sequence[str],
+        *,
+        member: str = "",
+        session_ms: int = SESSION_MS,
+        replica: Literal["leader", "any"] | int = "leader",
+        on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> AsyncIterator[BridgedGroup]:
+        """As `Client.group`; a context. What is called back, is called in the loop's thread."""
+        inner = self.client.group(
+            name,
+            streams,
+            member=member,
+            session_ms=session_ms,
+            replica=replica,
+            on_gap=on_gap,
+            on_progress=on_progress,
+        )
+        await self._bridge.run(inner.__aenter__)
+        try:
+            yield BridgedGroup(self._bridge, inner)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._bridge.run(lambda: inner.__aexit__(None, None, None))
+
+    async def set_cursor(self, name: str, stream: str, partition: int, offset: int) -> None:
+        await self.call(lambda client: client.set_cursor(name, stream, partition, offset))
+
+    async def fetch_cursor(self, name: str, stream: str, partition: int = 0) -> int | None:
+        return await self.call(lambda client: client.fetch_cursor(name, stream, partition))
+
+    @asynccontextmanager
+    async def resume(
+        self,
+        name: str,
+        stream: str | StreamInfo,
+        partition: int | None = None,
+        *,
+        until: Until = FOREVER,
+        replica: Literal["leader", "any"] | int = "leader",
+        on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
+        checkpoint_ms: int = CHECKPOINT_MS,
+    ) -> AsyncIterator[BridgedCursorReading]:
+        """As `Client.resume`; a context. What is called back, is called in the loop's thread."""
+        inner = await self.call(
+            lambda client: client.resume(
+                name,
+                stream,
+                partition,
+                until=until,
+                replica=replica,
+                on_gap=on_gap,
+                on_progress=on_progress,
+                checkpoint_ms=checkpoint_ms,
+            )
+        )
+        await self._bridge.run(inner.__aenter__)
+        try:
+            yield BridgedCursorReading(self._bridge, inner)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._bridge.run(lambda: inner.__aexit__(None, None, None))
 
     async def who_acks(self, subject: str, *, max_age_ms: int = MAX_AGE_MS) -> AckView:
         return await self.call(lambda client: client.who_acks(subject, max_age_ms=max_age_ms))
@@ -618,10 +596,11 @@ class TrioClient:
         replica: Literal["leader", "any"] | int = "leader",
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
         filter: str | None = None,
         timeout_ms: int = 0,
     ) -> AsyncIterator[TrioReading]:
-        """As `Client.read`; a context. `on_gap` is called in the loop's thread."""
+        """As `Client.read`; a context. `on_gap` and `on_progress` are called in the loop's thread."""
         reading = await self.call(
             lambda client: client.read(
                 stream,
@@ -631,6 +610,7 @@ class TrioClient:
                 replica=replica,
                 buffer_bytes=buffer_bytes,
                 on_gap=on_gap,
+                on_progress=on_progress,
                 filter=filter,
                 timeout_ms=timeout_ms,
             )

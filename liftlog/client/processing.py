@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import nats.errors
 from nats.aio.client import Client as NatsConnection
@@ -28,6 +28,7 @@ from liftlog.bounds import PRODUCER_BYTES_MAX
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.producing import begin_run
+from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.publisher import FULL_ACK
 from liftlog.client.reader import Reader
 from liftlog.client.reading import ReadingOwner
@@ -108,6 +109,7 @@ class StreamProcessor:
         begin: int | None = None,
         records_max: int = RECORDS_MAX,
         patience_ms: int = PATIENCE_MS,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """As of `RunsProcessors.processor`."""
         if problem := publish_problem(sink):
@@ -126,6 +128,7 @@ class StreamProcessor:
         self._begin = begin
         self._records_max = records_max
         self._patience_s = patience_ms / 1000
+        self._progress = ProgressTeller(on_progress)
         self.run = begin_run(0)
         self.position = -1
         """The offset of the input that is next, as it is stored."""
@@ -212,6 +215,9 @@ class StreamProcessor:
             raise LiftlogError(f"the records up to {batch.next} are committed: a batch has one commit")
         offset = await self._store(outputs, batch.next)
         self._open = None
+        if self._reader is not None:
+            place, end = (self._source, self._partition), self._reader.seen_hw
+            self._progress.tell([ReadingProgress(*place, batch.next, end)])
         return offset
 
     async def _store(self, outputs: Sequence[BatchRecord | bytes], position: int) -> int:
@@ -303,6 +309,7 @@ class RunsProcessors:
         begin: int | None = None,
         records_max: int = RECORDS_MAX,
         patience_ms: int = PATIENCE_MS,
+        on_progress: OnProgress | None = None,
     ) -> StreamProcessor:
         """A processor of this name, which reads a partition of the stream `source` and stores its outputs on
         subjects of the partition that `sink`, a subject, belongs to. See `liftlog.client.processing`.
@@ -310,6 +317,7 @@ class RunsProcessors:
         `begin`: the offset of the source to begin with if nothing is known of the processor: it never began,
         or was silent for longer than the outputs' stream remembers; without it that is an error.
         `records_max`: so many records it gives out at once. `patience_ms`: for so long it tries to store.
+        `on_progress` is called with a `ReadingProgress` of the input when a batch is committed.
         Raises LiftlogError for what cannot be one.
         """
         return StreamProcessor(
@@ -321,48 +329,5 @@ class RunsProcessors:
             begin=begin,
             records_max=records_max,
             patience_ms=patience_ms,
+            on_progress=on_progress,
         )
-
-
-# -- in another thread ------------------------------------------------------------------------------------
-
-
-class Bridge(Protocol):
-    """Runs coroutines of the client where its loop is."""
-
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
-
-
-class BridgedBatch:
-    """As `ProcessedBatch`, of a client in another thread."""
-
-    __slots__ = ("_batch", "_bridge", "next", "records")
-
-    def __init__(self, bridge: Bridge, batch: ProcessedBatch) -> None:
-        self._bridge = bridge
-        self._batch = batch
-        self.records = batch.records
-        self.next = batch.next
-
-    async def commit(self, outputs: Sequence[BatchRecord | bytes]) -> int:
-        """As `ProcessedBatch.commit`."""
-        return await self._bridge.run(lambda: self._batch.commit(outputs))
-
-
-class BridgedProcessor:
-    """As `StreamProcessor`, of a client in another thread."""
-
-    def __init__(self, bridge: Bridge, processor: StreamProcessor) -> None:
-        self._bridge = bridge
-        self.processor = processor
-
-    @property
-    def position(self) -> int:
-        """The offset of the input that is next, as it is stored."""
-        return self.processor.position
-
-    def __aiter__(self) -> BridgedProcessor:
-        return self
-
-    async def __anext__(self) -> BridgedBatch:
-        return BridgedBatch(self._bridge, await self._bridge.run(self.processor.__anext__))

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple, Protocol
 from liftlog.client.bounds import END, FOREVER, TIME_SLACK_MS, At, Start, Until, check_bounds, place_in
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.filtering import BEHIND_JUMP_BYTES, SubjectFilter
+from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.reader import EARLIEST, NEW, RETRY_PAUSE_S, TIME, Reader
 from liftlog.client.transport import Transport
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
@@ -117,6 +118,7 @@ class StreamReading:
         partition: int | None = None,
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        on_progress: OnProgress | None = None,
         filter: str | None = None,
         look_s: float = LOOK_S,
         clock: Callable[[], float] = time.time,
@@ -135,6 +137,7 @@ class StreamReading:
         self._start = start
         self._until = until
         self._on_gap = on_gap
+        self._progress = ProgressTeller(on_progress)
         self._filter = filter
         self.filter_of()
         self._look_s = look_s
@@ -162,6 +165,8 @@ class StreamReading:
         self.positions: dict[int, int] = {}
         """By partition: the offset behind the last record that was handed out, or where it begins; a later
         reading starts from there."""
+        self.ends: dict[int, int] = {}
+        """By partition: where what is committed ended when a server last answered."""
 
     # -- for who reads -------------------------------------------------------------------------------------
 
@@ -228,6 +233,9 @@ class StreamReading:
             self.positions[self._index] = self._behind
             self._budget.give(self._held)
             self._held = 0
+            place = (self._stream.config.name, self._index)
+            end = self.ends.get(self._index, self._behind)
+            self._progress.tell([ReadingProgress(*place, self._behind, end)])
 
     async def _take(self) -> tuple[int, list[Record], int, int]:
         """The next list. Raises what ends the reading."""
@@ -409,6 +417,7 @@ class PartitionReading:
             await self._pass_gap()
             return False
         self._has_come = True
+        owner.ends[self._index] = reader.seen_hw
         found, over = self._within(records)
         last = found[-1].offset + 1 if over and found else reader.position
         self._offset = reader.position

@@ -44,6 +44,7 @@ from liftlog.client.publisher import (
     rolling_up,
 )
 from liftlog.client.streams import key_headers
+from liftlog.commands import share
 from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
     UNITS_MS,
@@ -143,6 +144,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--filter", metavar="PATTERN", help="only what is on subjects such as 'orders.*.paid' or 'orders.>'"
     )
     read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
+    share.add_options(read)
     add_client_options(read)
     read.set_defaults(run=lambda args: run(_subscribe(args)))
 
@@ -385,10 +387,16 @@ class ResultPrinter:
 async def _subscribe(args: argparse.Namespace) -> int:
     if args.raw and args.json:
         raise LiftlogError("--raw prints values alone, --json whole records; give one of them")
+    share.check_options(args)
     what, number = parse_start(args.start)
     left = args.count
     async with await connect(args) as client:
         stream = await client.stream(args.stream)
+        if args.group is not None:
+            await share.read_as_member(
+                client, args, lambda message: _print_record(args, message.partition, message.record)
+            )
+            return 0
         indexes = range(len(stream.partitions)) if args.partition is None else [args.partition]
         readers = [client.reader(stream, index, node=args.replica) for index in indexes]
         if what == "offset":

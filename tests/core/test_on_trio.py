@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from liftlog.client import END, FOREVER, PublishResult, RoundRobin, StreamPublisher
-from liftlog.client.on_trio import KeyedMessage, TrioBridge, TrioClient, TrioReading
+from liftlog.client.bridge import TrioBridge
+from liftlog.client.on_trio import KeyedMessage, TrioClient, TrioReading
 from liftlog.types import LiftlogError
 from tests.core.client_fakes import FakeCluster, batches
 from tests.core.test_partitioners import Metadata

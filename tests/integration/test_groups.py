@@ -9,8 +9,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import trio
 
-from liftlog.client import Client, CursorSet, GroupReading
+from liftlog.client import Client, CursorSet, GroupReading, ReadingProgress
+from liftlog.client.on_trio import TrioClient
 from liftlog.groups.state import GroupFenced, GroupRefused
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
@@ -210,6 +212,77 @@ def test_G3_a_member_that_was_away_is_replaced_and_fenced(tmp_path: Path) -> Non
             await working
             zombie._beating = None
         assert [one.cursor for one in await client.group_lag("billing")] == [10, 10]
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_members_of_the_command_line_share_and_say_what_is_wrong(tmp_path: Path) -> None:
+    async def story(harness: Harness) -> None:
+        await harness.client.create_stream(StreamConfig("orders", "orders", 2))
+        await publish(harness.client, range(12), 2)
+        sub = ("sub", "orders", "--group", "billing")
+        lines = (await harness.run(*sub, "--count", "5", "--json")).splitlines()
+        rest = (await harness.run(*sub, "--member", "house-7", "--count", "7", "--raw")).split()
+        shown = [json.loads(line)["value"] for line in lines] + rest
+        assert sorted(map(int, shown)) == list(range(12)), "the last one of five was done too"
+        assert [one.lag for one in await harness.client.group_lag("billing")] == [0, 0]
+        assert (await harness.client.group_state("billing")).members == {}, "who ends says so"
+        for words, said in {
+            ("--from", "new"): "--from is not for --group",
+            ("--partition", "1"): "--partition is not for --group",
+            ("--filter", "orders"): "--filter is not for --group",
+            ("--replica", "1"): "--replica is not for --group",
+            ("--session", "10"): "--session 10ms is too short; give at least 1s",
+        }.items():
+            assert said in await harness.refused(*sub, *words)
+        assert "name it with --group NAME" in await harness.refused("sub", "orders", "--member", "a")
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_who_reads_is_told_how_far_that_is_and_a_trio_program_is_a_member_too(tmp_path: Path) -> None:
+    async def story(harness: Harness) -> None:
+        client = harness.client
+        await client.create_stream(StreamConfig("orders", "orders", 2))
+        await publish(client, range(10), 2)
+        told: list[ReadingProgress] = []
+        async with await client.read("orders", 1, on_progress=told.append) as reading:
+            assert len([record async for _, record in reading]) == 5
+        assert told[-1] == ("orders", 1, 5, 5) and told[-1].lag == 0
+        told.clear()
+        resuming = client.resume("audit", "orders", 0, checkpoint_ms=10**6, on_progress=told.append)
+        async with await resuming as found:
+            async for _, record in found:
+                if record.offset == 3:
+                    break
+        assert told == [("orders", 0, 3, 5)] and told[0].lag == 2
+        told.clear()
+        url = harness.cluster.nats_url
+
+        async def in_trio() -> list[tuple[int, int]]:
+            seen: list[tuple[int, int]] = []
+            async with (
+                TrioClient.connect(url, cluster=client.cluster) as trio_client,
+                trio_client.group("billing", ["orders"], session_ms=1000, on_progress=told.append) as member,
+            ):
+                assert member.assigned == [("orders", 0), ("orders", 1)] and member.generation == 2
+                async for message in member:
+                    seen.append((message.partition, message.record.offset))
+                    if len(seen) == 9:
+                        await member.commit()
+                        break
+                async with trio_client.resume("audit", "orders", 0, until="end") as resumed:
+                    assert [record.offset async for _, record in resumed] == [3, 4]
+                    await resumed.checkpoint()
+                assert await trio_client.fetch_cursor("audit", "orders") == 5
+                return seen
+
+        seen = await asyncio.to_thread(trio.run, in_trio)
+        assert len(set(seen)) == 9
+        lags = [one.lag for one in await client.group_lag("billing")]
+        assert sum(lags) == 1, "the ninth was committed, the tenth not"
+        last = {one.partition: one for one in told}
+        assert sorted(one.lag for one in last.values()) == [0, 1] and {one.end for one in told} == {5}
 
     with_cluster(tmp_path, 1, story)
 

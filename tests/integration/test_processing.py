@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liftlog.client import BatchRecord, ProcessorFenced, ProcessorUnknown
+from liftlog.client import BatchRecord, ProcessorFenced, ProcessorUnknown, ReadingProgress
 from liftlog.client.on_trio import TrioClient
 from liftlog.types import LiftlogError, StreamConfig
 from tests.integration.cluster import ROOT, Harness, child_environment, until, with_cluster
@@ -112,11 +112,18 @@ def test_L10_a_process_that_was_replaced_is_told_and_the_next_one_goes_on(tmp_pa
 def test_L10_under_trio(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         await prepare(cluster, 1, sales=30)
+        lags: list[int] = []
+
+        def on_progress(reached: ReadingProgress) -> None:
+            assert (reached.stream, reached.partition, reached.end) == ("sales", 0, 30)
+            lags.append(reached.lag)
 
         async def program() -> int:
             async with (
                 TrioClient.connect(cluster.cluster.nats_url) as client,
-                client.processor("t", source="sales", sink="bills", begin=0, records_max=7) as processor,
+                client.processor(
+                    "t", source="sales", sink="bills", begin=0, records_max=7, on_progress=on_progress
+                ) as processor,
             ):
                 async for batch in processor:
                     await batch.commit([b"bill " + (record.value or b"") for record in batch.records])
@@ -126,5 +133,6 @@ def test_L10_under_trio(tmp_path: Path) -> None:
 
         assert await asyncio.to_thread(trio.run, program) == 30
         assert await bills(cluster) == [f"bill {number}" for number in range(30)]
+        assert lags == [23, 16, 9, 2, 0]
 
     with_cluster(tmp_path, 1, story)
