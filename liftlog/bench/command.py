@@ -18,6 +18,7 @@ from liftlog.bench.consume_command import add_consume
 from liftlog.bench.door_command import add_jetstream
 from liftlog.bench.failover_command import add_failover
 from liftlog.bench.floor import NAMES, Floor
+from liftlog.bench.groups_command import add_groups
 from liftlog.bench.handover import Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
@@ -93,6 +94,7 @@ def add_parser(subparsers: Any) -> None:
     handover.add_argument("--json", action="store_true", help="print one JSON object")
     handover.set_defaults(run=run_handover)
     add_failover(kinds)
+    add_groups(kinds)
     add_partitions(kinds)
     add_life(kinds)
     add_matching(kinds)

@@ -52,10 +52,15 @@ from liftlog.types import NUMBER_MAX, LiftlogError, Record
 GROUPS = "__groups"
 SESSION_MS = 10_000
 SESSION_MS_MIN = 1000
-BEATS_IN_A_SESSION = 8
-"""So often a member writes that it is there, and what is done."""
-BEAT_MS_MAX = 1000
-LOOK_S = 2.0
+LOOKS_IN_A_SESSION = 8
+LOOK_MS_MAX = 1000
+"""So often a member looks what the others have written, and writes itself if there are few."""
+WRITES_A_SECOND = 20
+"""More than so many of all members together would mostly come behind each other."""
+BEATS_IN_A_SESSION = 4
+"""So often a member writes at least that it is there, and what is done."""
+BACKOFF_MS = 10
+PARTITIONS_S = 2.0
 """How often is looked for partitions that were added."""
 WAITING_MAX = 64
 """Messages that were read and not asked for yet."""
@@ -133,7 +138,7 @@ class GroupReading:
         self._progress = ProgressTeller(on_progress)
         self._replica: Literal["leader", "any"] | int = replica
         self._watch = Watch()
-        self._beat_s = min(membership.session_ms / BEATS_IN_A_SESSION, BEAT_MS_MAX) / 1000
+        self._look_s = min(membership.session_ms / LOOKS_IN_A_SESSION, LOOK_MS_MAX) / 1000
         self._streams: dict[str, StreamInfo] = {}
         self._looked_s = float("-inf")
         self._state = GroupState()
@@ -200,12 +205,12 @@ class GroupReading:
                 raise self._problem
             if not self._fresh():
                 # The others may have given up this member, and gone on: nothing is begun before it has asked.
-                await self._move(self._beat_s)
+                await self._move(self._look_s)
                 continue
             try:
                 found = self._waiting.get_nowait()
             except asyncio.QueueEmpty:
-                await self._move(self._beat_s)
+                await self._move(self._look_s)
                 continue
             share = share_name(found.stream, found.partition)
             there = self._membership.held.get(share)
@@ -260,16 +265,16 @@ class GroupReading:
     # -- turns ---------------------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        """Write that this member is there, again and again. What cannot be mended ends it, and iterating
-        raises it."""
+        """Look, and write that this member is there, again and again. What cannot be mended ends it, and
+        iterating raises it."""
         while not self._leaving and self._problem is None:
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), self._beat_s)
+                await asyncio.wait_for(self._soon.wait(), self._look_s)
             if self._leaving:
                 return
             try:
-                await self._turn()
+                await (self._turn() if self._soon.is_set() or self._is_due() else self._look())
             except Unreachable:
                 continue
             except RequestFailed as error:
@@ -279,12 +284,30 @@ class GroupReading:
                 self._problem = error
             self._moved.set()
 
+    def _is_due(self) -> bool:
+        """Whether the others should hear of this member before it looks again. Many write less often each:
+        who writes while another one does has to begin anew."""
+        session_s = self._membership.session_ms / 1000
+        every_s = max(self._look_s, len(self._state.members) / WRITES_A_SECOND)
+        due_s = self._alive_s + min(every_s, session_s / BEATS_IN_A_SESSION)
+        return asyncio.get_running_loop().time() > due_s - self._look_s / 2
+
+    async def _look(self) -> None:
+        """Hear what the others have written; what has to be said to that is said at once."""
+        async with self._lock:
+            state = self._hear(await self._registers.get(self._group))
+            silent = self._watch.look(int(asyncio.get_running_loop().time() * 1000), state, self.id)
+            if not silent and not self._membership.has_to_say(state):
+                await self._arrange()
+                return
+        await self._turn()
+
     async def _turn(self, leaves: bool = False) -> None:
         """One write that counts. Raises Unreachable, RequestFailed, GroupRefused."""
         async with self._lock:
             loop = asyncio.get_running_loop()
             begun_s = loop.time()
-            if not leaves and begun_s - self._looked_s > LOOK_S:
+            if not leaves and begun_s - self._looked_s > PARTITIONS_S:
                 for name in self._membership.streams:
                     self._streams[name] = await self._client.stream(name)
                 self._looked_s = begun_s
@@ -311,7 +334,8 @@ class GroupReading:
                         self._progress.tell(self._reached())
                     return
                 # Somebody was faster. Who writes again at once would meet them all again.
-                await asyncio.sleep(secrets.randbelow(10 + 10 * min(place, 10)) / 1000)
+                most_ms = min(BACKOFF_MS << min(place, 10), int(self._look_s * 1000))
+                await asyncio.sleep(secrets.randbelow(most_ms) / 1000)
             raise Unreachable(
                 f"group '{self._group}': {ROUNDS_MAX} writes came behind others'; it has too many "
                 "members for so short a session: use a longer session_ms"

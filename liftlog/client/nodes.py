@@ -33,6 +33,12 @@ from liftlog.types import LiftlogError
 READ_BYTES = 512 * 1024
 """At once, and half of what is held before the socket is left alone: an answer may be a mebibyte."""
 
+IN_WORK_MAX = 48
+"""Requests of one connection that have no answer yet, before another one is opened: below what a node takes
+(`liftlog.real.door.REQUESTS_MAX`)."""
+CONNECTIONS_MAX = 16
+"""To one node."""
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -81,6 +87,11 @@ class NodeConnection:
     @property
     def usable(self) -> bool:
         return not self._lost
+
+    @property
+    def in_work(self) -> int:
+        """Requests that have no answer yet."""
+        return len(self._waiting)
 
     async def call(self, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask, wait for the answer. Raises Unreachable, or RequestFailed for an `ErrorReply` and for what
@@ -167,37 +178,54 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class NodePool:
-    """Connections to the nodes of one cluster, by address, opened when first needed."""
+    """Connections to the nodes of one cluster, by address, opened when first needed. A node has so many
+    requests of a connection in work at once, and some of them wait, as reads at the end of a log do: another
+    one is opened before requests would have to wait for those.
+    """
 
     def __init__(self, access: Callable[[], Access], connect_timeout_s: float) -> None:
         self._access = access
         self._connect_timeout_s = connect_timeout_s
-        self._connections: dict[str, NodeConnection] = {}
-        self._opening: dict[str, asyncio.Task[NodeConnection]] = {}
+        self._connections: dict[str, list[NodeConnection]] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
         """By address: one attempt at a time, for all who ask meanwhile."""
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
-        connection = self._connections.get(address)
-        if connection is None or not connection.usable:
+        while not self._has_room(address):
             task = self._opening.get(address)
             if task is None:
                 wait_s = min(timeout_s, self._connect_timeout_s)
                 task = self._opening[address] = asyncio.create_task(self._open(node, address, wait_s))
                 task.add_done_callback(lambda done: self._opened(address, done))
-            connection = await asyncio.shield(task)
-        return await connection.call(request, timeout_s)
+            try:
+                await asyncio.shield(task)
+            except LiftlogError:
+                if not self._usable(address):
+                    raise
+                break
+        usable = self._usable(address)
+        if not usable:
+            raise Unreachable(f"node at {address}: the connection was lost")
+        return await min(usable, key=lambda one: one.in_work).call(request, timeout_s)
 
-    async def _open(self, node: int, address: str, wait_s: float) -> NodeConnection:
-        """Another connection in the place of one that is of no more use. Raises as `NodeConnection.open`."""
-        lost = self._connections.pop(address, None)
-        if lost is not None:
-            await lost.close()
-        connection = await NodeConnection.open(node, address, self._access(), wait_s)
-        self._connections[address] = connection
-        return connection
+    def _usable(self, address: str) -> list[NodeConnection]:
+        return [one for one in self._connections.get(address, ()) if one.usable]
 
-    def _opened(self, address: str, task: asyncio.Task[NodeConnection]) -> None:
+    def _has_room(self, address: str) -> bool:
+        usable = self._usable(address)
+        return len(usable) >= CONNECTIONS_MAX or any(one.in_work < IN_WORK_MAX for one in usable)
+
+    async def _open(self, node: int, address: str, wait_s: float) -> None:
+        """One more connection, and none that is of no more use. Raises as `NodeConnection.open`."""
+        there = self._connections.setdefault(address, [])
+        lost = [one for one in there if not one.usable]
+        there[:] = [one for one in there if one.usable]
+        for connection in lost:
+            await connection.close()
+        there.append(await NodeConnection.open(node, address, self._access(), wait_s))
+
+    def _opened(self, address: str, task: asyncio.Task[None]) -> None:
         """The attempt is over; perhaps nobody waits for it any more."""
         del self._opening[address]
         if not task.cancelled():
@@ -207,6 +235,7 @@ class NodePool:
         for task in self._opening.values():
             task.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        for connection in self._connections.values():
-            await connection.close()
+        for connections in self._connections.values():
+            for connection in connections:
+                await connection.close()
         self._connections.clear()

@@ -92,6 +92,11 @@ class GroupMembership:
             if there.owner == self.id and there.target == self.id and share not in self.held:
                 self.held[share] = Holding(there.granted, there.cursor)
 
+    def has_to_say(self, state: GroupState) -> bool:
+        """Whether others wait for what it would write on this state, which it has heard: it is no member any
+        more, or has stopped to work on what was taken from it."""
+        return self.id not in state.members or any(map(self._given_up, self.held, self.held.values()))
+
     def _given_up(self, share: str, holding: Holding) -> bool:
         return holding.revoked and self.working != (share, holding.generation)
 

@@ -23,6 +23,7 @@ class Opened:
     """A connection that answers with its number."""
 
     usable = True
+    in_work = 0
     made = 0
 
     @classmethod
@@ -59,6 +60,54 @@ def test_many_readers_open_one_connection_to_a_node(monkeypatch: pytest.MonkeyPa
     found = asyncio.run(story())
     assert found[:5] == [2] * 5
     assert [str(error) for error in found[5:]] == ["gone"] * 3
+
+
+class Waits(Opened):
+    """A connection whose requests wait."""
+
+    open_to = 10**6
+    over: asyncio.Event
+
+    @classmethod
+    async def open(cls, node: int, address: str, access: object, timeout_s: float) -> Waits:
+        if cls.made == cls.open_to:
+            raise Unreachable("no more connections")
+        cls.made += 1
+        return cls()
+
+    async def call(self, request: object, timeout_s: float) -> int:
+        self.in_work += 1
+        await self.over.wait()
+        return self.in_work
+
+
+@pytest.mark.parametrize(
+    ("requests", "open_to", "connections", "most"), [(100, 99, 3, 48), (900, 99, 16, 57), (100, 2, 2, 50)]
+)
+def test_requests_that_wait_do_not_hold_up_others_of_a_client(
+    monkeypatch: pytest.MonkeyPatch, requests: int, open_to: int, connections: int, most: int
+) -> None:
+    """A node takes 64 of a connection: a member of a group that read 100 partitions could not ask for
+    anything else, and was taken for dead."""
+    monkeypatch.setattr(nodes, "NodeConnection", Waits)
+    monkeypatch.setattr(Waits, "made", 0)
+    monkeypatch.setattr(Waits, "open_to", open_to)
+
+    async def story() -> list[object]:
+        Waits.over = asyncio.Event()
+        pool = nodes.NodePool(lambda: nodes.Access("c"), 1.0)
+        asked = [
+            asyncio.create_task(pool.call(1, "h:1", StreamInfoRequest(), 1.0)) for _ in range(requests)
+        ]
+        while sum(one.in_work for one in pool._connections.get("h:1", ())) < requests:
+            await asyncio.sleep(0)
+        Waits.over.set()
+        found = await asyncio.gather(*asked)
+        await pool.close()
+        return list(found)
+
+    assert max(asyncio.run(story())) <= most  # type: ignore[type-var]
+    assert Waits.made == connections
 
 
 async def take(reading: StreamReading, count: int = 10**9) -> Found:
