@@ -298,8 +298,9 @@ def test_G2_a_revoked_partition_is_given_up_when_its_message_is_done() -> None:
     assert not mine.holds("s/0", 1)
     state, steps = mine.turn(wanted, [], [], "w")
     assert state.shares["s/0"].owner == "a" and steps == [Beat("a")]
-    assert mine.done("s/0", 1, 6)
+    assert mine.done("s/0", 1, 6) and not mine.has_to_say(wanted)
     mine.working = None
+    assert mine.has_to_say(wanted) and not GroupMembership("b", "", 1000, ["s"]).has_to_say(wanted)
     state, steps = mine.turn(wanted, [], [], "w")
     assert steps == [Committed("a", "s/0", 1, 7), GivenUp("a", "s/0"), Granted("s/0"), Beat("a")]
     assert (state.shares["s/0"].owner, state.shares["s/0"].cursor) == ("b", 7)
@@ -318,6 +319,7 @@ def test_G2_who_was_expired_joins_again_when_its_message_is_done() -> None:
     mine.working = ("s/0", 1)
     gone = take_step(OWNED, Left("a"))
     mine.hear(2, gone)
+    assert mine.has_to_say(gone)
     assert mine.turn(gone, [Grown("s", 5, 1)], [], "w") == (gone, [])
     mine.working = None
     assert mine.turn(gone, [Grown("s", 5, 1)], [], "w")[1][0] == Joined("a", "", 1000)
