@@ -47,6 +47,8 @@ CLIENT_MAX = 50
 """Consumers of one client: a node has 64 requests of a connection in work at once, and a pull that waits is
 one."""
 AT_ONCE = 16
+ACTIVE_MAX = 1000
+"""So many of them pull; the others stay idle."""
 SETTLE_S = 1.0
 MEMORY_AIM_MB = 300.0
 AT_REST_AIM = 0.05
@@ -103,8 +105,8 @@ class Watched:
         publish: Callable[[], Awaitable[None]],
         progress: Callable[[str], None],
     ) -> None:
-        """All phases: no consumer, creation, rest, each waits for a message, each gets one. `create` and
-        `take` are called with each number below `count`.
+        """All phases: no consumer, creation, rest, each waits for a message, each gets one; of more than
+        ACTIVE_MAX these. `create` and `take` are called with the numbers from 0 on.
         """
         progress("no consumers")
         await asyncio.sleep(SETTLE_S)
@@ -114,7 +116,7 @@ class Watched:
         progress("at rest")
         await asyncio.sleep(SETTLE_S)
         await self.phase("at rest", lambda: asyncio.sleep(idle_s))
-        async with background([take(number) for number in range(count)]) as tasks:
+        async with background([take(number) for number in range(min(count, ACTIVE_MAX))]) as tasks:
             progress("pulls that wait")
             await asyncio.sleep(SETTLE_S)
             await self.phase("pulls wait", lambda: asyncio.sleep(idle_s))

@@ -77,8 +77,11 @@ class Restating:
         if not removed.is_known or entries < ENTRIES_MIN or log.hw < self._leading.epoch_start:
             return
         consumers = removed.consumers.by_number.values()
-        named = removed.runs + sum(len(one.pending) for one in consumers)
-        if entries < ENTRIES_MIN + named // NAMED_SHARE + CONSUMER_SHARE * len(consumers):
+        spare = entries - ENTRIES_MIN - CONSUMER_SHARE * len(consumers)
+        # Thousands of consumers are not looked at in each tick for nothing.
+        if spare < removed.runs // NAMED_SHARE:
+            return
+        if spare < (removed.runs + sum(len(one.pending) for one in consumers)) // NAMED_SHARE:
             return
         self._ctx.mark("R21.restates")
         self._begin, self._end = removed.folded, NUMBER_MAX
