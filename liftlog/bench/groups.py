@@ -73,7 +73,7 @@ class GroupFigures:
     deaths: list[GroupDeath] = field(default_factory=list)
 
 
-class MemberProcess:
+class GroupProcess:
     """A process with members, and what it has told."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -108,9 +108,9 @@ class GroupBench:
         self._cluster = cluster
         self._size = size
         self._stack = stack
-        self._steady: list[MemberProcess] = []
+        self._steady: list[GroupProcess] = []
 
-    def _start(self, members: int) -> MemberProcess:
+    def _start(self, members: int) -> GroupProcess:
         work = MemberWork(
             url=self._cluster.nats_url,
             cluster=self._cluster.cluster,
@@ -120,7 +120,7 @@ class GroupBench:
             session_ms=self._size.session_ms,
             members=members,
         )
-        return MemberProcess(
+        return GroupProcess(
             self._stack.enter_context(program("liftlog.bench.group_members", asdict(work)))
         )
 
@@ -148,7 +148,7 @@ class GroupBench:
                 await self._whole(client, victim)
         return figures
 
-    async def _whole(self, client: Client, victim: MemberProcess) -> GroupState:
+    async def _whole(self, client: Client, victim: GroupProcess) -> GroupState:
         """Wait until all members are there, and each partition is one's. Raises LiftlogError."""
         deadline_s = time.monotonic() + WHOLE_WITHIN_S
         while True:
@@ -197,7 +197,7 @@ class GroupBench:
         figures.writes = (await register.offset("new") - before) / seconds
         figures.cpu_share = (usage_of(pids).cpu_seconds - cpu_s) / seconds
 
-    async def _death(self, client: Client, victim: MemberProcess) -> GroupDeath:
+    async def _death(self, client: Client, victim: GroupProcess) -> GroupDeath:
         """Kill the member, and wait until each of its partitions is worked on. Raises LiftlogError."""
         state = await client.group_state(GROUP)
         (dead,) = victim.joined
