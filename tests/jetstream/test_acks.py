@@ -9,7 +9,7 @@ import nats.errors
 import pytest
 from nats.aio.msg import Msg
 
-from tests.jetstream.table import proves, proves_each
+from tests.jetstream.table import differs, proves, proves_each
 from tests.jetstream.user import DEADLINE_S, SECOND, User
 
 K = "Acknowledgements"
@@ -80,6 +80,16 @@ async def test_a_nak_with_a_delay_has_it_later(user: User) -> None:
     assert pulled.status == "408 Request Timeout"
     again = await next_one(user)
     assert again.data == b"1" and again.metadata.num_delivered == 2
+
+
+@proves(K, "-NAK", "several that were not acked")
+@differs("the lowest sequence comes first, not what was refused first")
+async def test_naks_of_several_messages_have_them_all_again(user: User) -> None:
+    first, second = await delivered(user, 2)
+    for message in (second, first):
+        await user.nc.request(message.reply, b"-NAK", timeout=DEADLINE_S)
+    again = (await user.pull({"batch": 2}, messages=2)).messages
+    assert [one.data for one in again] == ([b"1", b"2"] if user.liftlog else [b"2", b"1"])
 
 
 @proves(K, "+TERM")

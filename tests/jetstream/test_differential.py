@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.jetstream.differential import Step, differences, draw
-from tests.jetstream.user import User
 
 if TYPE_CHECKING:
     from tests.jetstream.conftest import Stage
@@ -19,9 +18,7 @@ BLOCK = 500
 
 
 async def found(plan: list[Step], stage: Stage) -> list[str]:
-    one, other = stage.server("nats-server"), stage.server("liftlog")
-    async with User.of(one) as first, User.of(other) as second:
-        return await differences(plan, first, second)
+    return await differences(plan, stage.server("nats-server"), stage.server("liftlog"))
 
 
 async def smallest(plan: list[Step], stage: Stage) -> list[Step]:
