@@ -407,7 +407,6 @@ DEDUPE_IDS_MAX = 1_000_000
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
 
 
-
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user asks for in `stream create`."""
 
@@ -481,6 +480,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
+    first_offset: Number | UnsetType = UNSET
+    """C7: where each partition's data begin. Unset, and never 0: at 0."""
 
     @property
     def mirrors(self) -> str:
@@ -557,14 +558,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """R26, R27: whether its consumers take messages out."""
         return self.is_queue or self.interest is True
 
-    @property
-    def log_options(self) -> LogOptions:
-        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
-
     def options_of(self, log: PartitionId) -> LogOptions:
         """How one log of a partition is written."""
-        options = self.log_options
-        return LogOptions(JOURNAL_SEGMENT_BYTES, durability=options.durability) if log.is_journal else options
+        if log.is_journal:
+            return LogOptions(JOURNAL_SEGMENT_BYTES, durability=self.durability)
+        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
 
     @property
     def retention(self) -> RetentionPolicy:

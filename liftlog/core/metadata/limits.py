@@ -20,6 +20,8 @@ GIB = 1024 * 1024 * 1024
 DAY_MS = 24 * 3600 * 1000
 YEAR_MS = 366 * DAY_MS
 UNLIMITED = NUMBER_MAX
+FIRST_OFFSET_MOST = 1 << 52
+"""C7: half of the numbers that there are (V1) are left for messages."""
 
 RANGES: dict[str, tuple[int, int]] = {
     "partitions": (1, PARTITIONS_MAX),
@@ -41,6 +43,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_messages_per_subject": (1, UNLIMITED),
     "subject_messages_max": (1, UNLIMITED),
     "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
+    "first_offset": (1, FIRST_OFFSET_MOST),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
