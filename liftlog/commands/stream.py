@@ -33,9 +33,9 @@ from liftlog.commands.moves import add_moves
 from liftlog.commands.streamoptions import (
     add_batches,
     add_bounds,
-    add_first_offset,
     add_denials,
     add_end_of_mirror,
+    add_first_offset,
     add_marker_ttl,
     add_notes,
     add_other_notes,

@@ -27,8 +27,8 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
         )
     if origin.config.first_offset != config.first_offset:
         first = origin.config.first_offset
-        remedy = "leave first_offset out" if first is UNSET else f"first_offset = {first} (--first-offset {first})"
-        return f"a mirror begins where its origin does (C7): as a mirror of {config.mirrors!r}, {remedy}"
+        remedy = "leave first_offset out" if first is UNSET else f"set first_offset = {first}"
+        return f"a mirror begins where its origin does: for one of {config.mirrors!r}, {remedy}"
     return _compacted(origin.config)
 
 
