@@ -17,6 +17,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 NUMBER_MAX = (1 << 53) - 1
 """V1: no number that counts is greater: a million a second are 285 years, and JSON holds it exactly."""
+FIRST_OFFSET_MOST = 1 << 52
+"""C7: a stream begins no higher: half of these numbers are left for its messages."""
 HANDLE_MAX = (1 << 63) - 1
 NODE_MAX = 65535
 

@@ -9,7 +9,7 @@ import pytest
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.commands import UNSENT, CreateStream
-from liftlog.core.metadata.limits import FIRST_OFFSET_MOST, limits_problem
+from liftlog.core.metadata.limits import limits_problem
 from liftlog.core.replica.beginning import begins_at
 from liftlog.messages import (
     FETCH_DIVERGED,
@@ -23,7 +23,7 @@ from liftlog.messages import (
     StreamChanges,
 )
 from liftlog.mutants import Mutants
-from liftlog.types import PartitionId, StreamConfig, TailState
+from liftlog.types import FIRST_OFFSET_MOST, PartitionId, StreamConfig, TailState
 from tests.core.fake_log import Log
 from tests.core.node_harness import World
 from tests.core.test_mirrors import a_world, caught_up, made, mirror_config, records

@@ -13,15 +13,13 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
-from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
+from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
 DAY_MS = 24 * 3600 * 1000
 YEAR_MS = 366 * DAY_MS
 UNLIMITED = NUMBER_MAX
-FIRST_OFFSET_MOST = 1 << 52
-"""C7: half of the numbers that there are (V1) are left for messages."""
 
 RANGES: dict[str, tuple[int, int]] = {
     "partitions": (1, PARTITIONS_MAX),
