@@ -41,7 +41,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_messages_per_subject": (1, UNLIMITED),
     "subject_messages_max": (1, UNLIMITED),
     "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
-    "first_offset": (1, FIRST_OFFSET_MOST),
+    "first_offset": (1, FIRST_OFFSET_MOST),  # C7
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
