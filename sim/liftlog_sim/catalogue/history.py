@@ -433,7 +433,7 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
      "the model of mirrors, `takes-messages`; Kafka: a topic that is written to on both sides diverges",
      "a copy has one author"),
     "copy_begins_at_zero": (0, "its own",
-     "NATS JetStream: first_seq, which a replica takes from the stream's configuration when it makes its store",
+     "NATS JetStream: first_seq, which a copy takes from the configuration when it makes its store",
      "what a thing is born with, it is born with again"),
     "lost_copy_begins_at_zero": (0, "its own",
      "the same, for a replica whose folder is gone, and who finds an empty one in its place",
