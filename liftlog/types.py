@@ -17,6 +17,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 NUMBER_MAX = (1 << 53) - 1
 """V1: no number that counts is greater: a million a second are 285 years, and JSON holds it exactly."""
+FIRST_OFFSET_MOST = 1 << 52
+"""C7: a stream begins no higher: half of these numbers are left for its messages."""
 HANDLE_MAX = (1 << 63) - 1
 NODE_MAX = 65535
 
@@ -407,7 +409,6 @@ DEDUPE_IDS_MAX = 1_000_000
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
 
 
-
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user asks for in `stream create`."""
 
@@ -481,6 +482,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
+    first_offset: Number | UnsetType = UNSET
+    """C7: where each partition's data begin. Unset, and never 0: at 0."""
 
     @property
     def mirrors(self) -> str:
@@ -557,14 +560,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """R26, R27: whether its consumers take messages out."""
         return self.is_queue or self.interest is True
 
-    @property
-    def log_options(self) -> LogOptions:
-        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
-
     def options_of(self, log: PartitionId) -> LogOptions:
         """How one log of a partition is written."""
-        options = self.log_options
-        return LogOptions(JOURNAL_SEGMENT_BYTES, durability=options.durability) if log.is_journal else options
+        if log.is_journal:
+            return LogOptions(JOURNAL_SEGMENT_BYTES, durability=self.durability)
+        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
 
     @property
     def retention(self) -> RetentionPolicy:

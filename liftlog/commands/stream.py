@@ -35,6 +35,7 @@ from liftlog.commands.streamoptions import (
     add_bounds,
     add_denials,
     add_end_of_mirror,
+    add_first_offset,
     add_marker_ttl,
     add_notes,
     add_other_notes,
@@ -191,6 +192,7 @@ LOG_OPTIONS = (
     "durability",
     "deny_delete",
     "deny_purge",
+    "first_offset",
 )
 """Fields of `StreamConfig` that have an option of the same name; what they may be is judged by the server."""
 
@@ -216,6 +218,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
     add_bounds(create)
+    add_first_offset(create)
     _add_subject_limit(create)
     add_switch(
         create,
@@ -400,8 +403,9 @@ async def _create(args: argparse.Namespace) -> int:
         note(GIVEN_UP)
     async with await connect(args) as client:
         if config.mirrors and config.partitions == 1:
-            origin = await client.stream(config.mirrors)
-            config = msgspec.structs.replace(config, partitions=origin.config.partitions)
+            origin = (await client.stream(config.mirrors)).config
+            same = {"partitions": origin.partitions, "first_offset": origin.first_offset}
+            config = msgspec.structs.replace(config, **same)
         try:
             info = await client.create_stream(config)
         except RequestFailed as error:

@@ -71,6 +71,17 @@ def add_batches(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_first_offset(create: argparse.ArgumentParser) -> None:
+    """Where its partitions begin (C7)."""
+    create.add_argument(
+        "--first-offset",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help="give the first message of each partition this offset, not 0; cannot be altered later",
+    )
+
+
 def add_bounds(parser: argparse.ArgumentParser, none: str = "") -> None:
     """How much a partition holds (C6)."""
     parser.add_argument(

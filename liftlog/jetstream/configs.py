@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
 from liftlog.messages import StreamChanges
-from liftlog.types import StreamConfig
+from liftlog.types import FIRST_OFFSET_MOST, StreamConfig
 from liftlog.version import VERSION
 
 API_LEVEL = 1
@@ -119,6 +119,7 @@ class StreamConfigAnswer(msgspec.Struct):
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
     allow_atomic: bool | UnsetType = UNSET
+    first_seq: int | UnsetType = UNSET
     no_ack: bool = False
     discard_new_per_subject: bool | UnsetType = UNSET
     subject_delete_marker_ttl: int | UnsetType = UNSET
@@ -146,7 +147,6 @@ NOT_THERE: dict[str, str] = {
     "subject_transform": "subject_transform is not supported",
     "template_owner": "template_owner is not supported",
     "placement": "placement is not supported: liftlog places copies itself",
-    "first_seq": "first_seq is not supported: streams begin at sequence 1",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
     "allow_batched": "allow_batched is not supported",
@@ -183,6 +183,8 @@ def config_problem(config: JsStreamConfig) -> str:
         return f"persist_mode {config.persist_mode!r} is not supported: acks mean synced"
     if config.num_replicas > REPLICAS_MAX:
         return f"maximum replicas is {REPLICAS_MAX}"
+    if (config.first_seq or 0) > FIRST_OFFSET_MOST:
+        return f"first_seq {config.first_seq} is not supported: it may be up to {FIRST_OFFSET_MOST}"
     if len(config.description or "") > DESCRIPTION_MAX:
         return f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}"
     if config.deny_purge and (config.allow_rollup_hdrs or config.subject_delete_marker_ttl):
@@ -280,6 +282,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         allow_ttl=config.allow_msg_ttl or marker_ns > 0 or UNSET,
         marker_ttl_ms=-(-marker_ns // NS_PER_MS) or UNSET,
         allow_batches=config.allow_atomic or UNSET,
+        first_offset=max(0, (config.first_seq or 0) - 1) or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
 
@@ -360,6 +363,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         allow_msg_ttl=config.has_ttl,
         subject_delete_marker_ttl=UNSET if marked_ms is UNSET else marked_ms * NS_PER_MS,
         allow_atomic=config.allow_batches,
+        first_seq=UNSET if config.first_offset is UNSET else config.first_offset + 1,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -401,6 +405,8 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
         limit = FOLLOWS.get(name, name)
         if old == new or getattr(before, limit) == getattr(after, limit):
             continue
+        if name == "first_offset" and new is UNSET:
+            continue  # It is said when a stream is created, and stands.
         if name in FOR_EVER and new is not True:
             raise STREAM_INVALID.because(f"stream configuration update can not {FOR_EVER[name]}")
         if name not in ALTERABLE:
@@ -433,6 +439,7 @@ SAID_AS = {
     "ack_reply": "no_ack",
     "max_payload_bytes": "max_msg_size",
     "work_queue": "retention policy to/from workqueue",
+    "first_offset": "first sequence",
 }
 FROM_JETSTREAM = (
     "subject",
@@ -461,6 +468,7 @@ FROM_JETSTREAM = (
     "allow_ttl",
     "marker_ttl_ms",
     "allow_batches",
+    "first_offset",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

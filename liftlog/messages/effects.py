@@ -62,11 +62,15 @@ class StorageJob(Effect):
 
 
 class OpenLog(StorageJob):
-    """Open, or create empty, a partition's log -> `LogOpened`. `fresh`: trash what is there first (I2)."""
+    """Open, or create empty, a partition's log -> `LogOpened`. `fresh`: trash what is there first (I2).
+
+    `first`: where a log begins that is created (C7).
+    """
 
     log: PartitionId
     fresh: bool = False
     options: LogOptions = LogOptions()
+    first: int = 0
 
 
 class ConfigureLog(StorageJob):

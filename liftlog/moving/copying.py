@@ -194,7 +194,7 @@ class StreamCopying:
         """Where to go on. What is there and was not written by us is compared."""
         await self._target.refresh()
         places, end = self.plan.provenance, await self._target.end()
-        known = self.stored_to if self._began else max(0, end - LOOK_BACK)
+        known = self.stored_to if self._began else max(places.first, end - LOOK_BACK)
         found = await self.look()
         if places.seq(end) > found.state.last_seq + 1:
             raise LiftlogError(
@@ -202,7 +202,7 @@ class StreamCopying:
                 f"{found.state.last_seq}: something else was published to '{self.plan.name}'; remove it, and "
                 "begin anew when nobody does"
             )
-        if end and not self._began:
+        if end > places.first and not self._began:
             # An earlier process may have left some.
             self._fillers_here = 1
         if end > known:
@@ -261,6 +261,5 @@ def too_many(fillers: int, most: int) -> LiftlogError:
     """Why a copy is not begun, or does not go on."""
     return LiftlogError(
         f"{fillers} sequences of the origin have no message any more, and each takes a place here that is "
-        f"written and deleted again: more than {most}; allow more with --gaps-max N, or, if they are before "
-        "the first message, have that get sequence 1 with --renumber"
+        f"written and deleted again: more than {most}; allow more with --gaps-max N"
     )

@@ -78,7 +78,7 @@ class Move:
         done = await self._target.end() if there is not None else 0
         # Of what is done nobody knows how much of it was filled.
         last = plan.provenance.offset(origin.state.last_seq) + 1
-        fillers = max(0, last - max(done, origin.state.messages))
+        fillers = max(0, last - max(done, plan.provenance.first + origin.state.messages))
         if fillers > self._bounds.fillers:
             raise too_many(fillers, self._bounds.fillers)
         return Outlook(plan, origin, consumers, fillers, there is not None)
@@ -182,7 +182,7 @@ class Move:
             await self._compare(copying, copying.plan.provenance.compared)
             found = await copying.insist(copying.look)
             if not await self._has_as_many(copying, found.state.messages):
-                await self._compare(copying, 0)
+                await self._compare(copying, copying.plan.provenance.first)
                 found = await copying.insist(copying.look)
                 ours = await copying.insist(self._target.messages)
                 if ours < found.state.messages:

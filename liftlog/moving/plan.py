@@ -20,7 +20,7 @@ from liftlog.jetstream.configs import JsStreamConfig, read_notes, to_stream_conf
 from liftlog.jetstream.errors import JsError
 from liftlog.moving.origin import OriginStream
 from liftlog.subjects.grammar import matches
-from liftlog.types import LiftlogError, StreamConfig
+from liftlog.types import FIRST_OFFSET_MOST, LiftlogError, StreamConfig
 
 NOTE_MOVING, NOTE_MOVED = "moving", "moved"
 PACKET_PREFIX = "liftlog.moving."
@@ -46,13 +46,14 @@ class MoveWishes(NamedTuple):
 
 class Provenance(msgspec.Struct, frozen=True):
     """Whose copy a stream is, as its note says. `shift`: by so much its sequences are lower. `compared`: up
-    to this offset it was found to be what the origin had.
+    to this offset it was found to be what the origin had. `first`: where it begins (C7).
     """
 
     stream: str
     created: str
     shift: int = 0
     compared: int = 0
+    first: int = 0
 
     @property
     def note(self) -> str:
@@ -91,7 +92,9 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
     """The configuration that the target is to have, as JetStream says it. Raises LiftlogError."""
     if "name" in wishes.fields:
         raise LiftlogError("--set name: say with --as NAME how the stream is to be called here")
-    # That the first message has another sequence than 1 is what a copy does anyway.
+    if "first_seq" in wishes.fields:
+        raise LiftlogError("--set first_seq: sequences stay what they are, or begin at 1 with --renumber")
+    # A copy begins with the first message that is there, whatever came before it.
     fields = {**origin.config, "first_seq": 0, **wishes.fields}
     fields = {field: value for field, value in fields.items() if value is not None}
     name = fields["name"] = wishes.name or str(fields.get("name", ""))
@@ -123,10 +126,13 @@ def plan_move(origin: OriginStream, wishes: MoveWishes, there: Provenance | None
     except JsError as error:
         text = f"'{config.name}' cannot be moved as it is: {error.description}"
         raise LiftlogError(f"{text}; have it otherwise here with --set FIELD=VALUE") from None
-    shift = max(0, origin.state.first_seq - 1) if wishes.renumber else 0
-    provenance = there or Provenance(str(origin.config["name"]), origin.created, shift)
+    before = max(0, origin.state.first_seq - 1)
+    shift, first = (before, 0) if wishes.renumber else (0, min(before, FIRST_OFFSET_MOST))
+    begun = Provenance(str(origin.config["name"]), origin.created, shift, compared=first, first=first)
+    provenance = there or begun
     if there is not None and there.shift and not wishes.renumber:
         raise LiftlogError(f"the copy '{ready.name}' was begun with --renumber: go on with that")
+    ready = msgspec.structs.replace(ready, first_offset=provenance.first or UNSET)
     packets = PACKET_PREFIX + ready.name
     more = tuple(ready.subjects[1:])
     if not any(matches(pattern, packets) for pattern in ready.subjects):

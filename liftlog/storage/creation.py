@@ -55,12 +55,13 @@ def openings_together(jobs: Iterable[StorageJob]) -> Iterator[StorageJob | dict[
 
 def create_logs(
     disk: Disk,
-    wanted: Mapping[PartitionId, LogOptions],
+    wanted: Mapping[PartitionId, OpenLog],
     inventory: Inventory,
     sealer: Sealer | None = None,
     indexes: Indexes | None = None,
 ) -> dict[PartitionId, Log | OSError]:
-    """New logs, empty, durable, and in the inventory (M4); or for each why not, a DiskError or SyncFailed.
+    """New logs, empty from where each is to begin (C7), durable, and in the inventory (M4); or for each why
+    not, a DiskError or SyncFailed.
 
     A failure belongs to the logs that it concerns: of a shared folder to all in it, of the inventory to all.
     Nobody is to be told of any before this returns. In the order of `wanted`.
@@ -80,14 +81,15 @@ def create_logs(
             for folder in folders_above(log_directory(log)):
                 if folder not in synced:
                     synced[folder] = _failure_of_sync(disk, folder)
-    for log, options in wanted.items():
+    for log, job in wanted.items():
         failures = [synced[folder] for folder in folders_above(log_directory(log)) if folder in synced]
         failure = next((failure for failure in failures if failure is not None), None)
         if log not in found:
             try:
                 if failure is not None:
                     raise failure
-                found[log] = _in_its_folder(disk, log, options, sealer, indexes, None)
+                created_log = _in_its_folder(disk, log, job.options, sealer, indexes, None)
+                found[log] = created_log if not job.first else _from(created_log, job.first)
             except OSError as error:
                 found[log] = error
     created = {log: one for log, one in found.items() if isinstance(one, Log)}
@@ -106,6 +108,16 @@ def _failure_of_sync(disk: Disk, folder: str) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def _from(log: Log, first: int) -> Log:
+    """C7: a new log, to begin at `first`. Whoever finds it cut short in this finishes it, as any reset."""
+    try:
+        log.reset(first, ())
+    except OSError:
+        log.close()
+        raise
+    return log
 
 
 def _in_its_folder(

@@ -485,10 +485,10 @@ class StorageEngine:
 
     def _open(self, jobs: Mapping[PartitionId, OpenLog]) -> list[Event]:
         """Logs on disk were opened by `recover`; here they are told of again, or created, all at once."""
-        new = {log: job.options for log, job in jobs.items() if job.fresh or log not in self._logs}
+        new = {log: job for log, job in jobs.items() if job.fresh or log not in self._logs}
         # What a failed move to the trash left behind must not become part of the new log.
         failed = {log: problem for log in new if (problem := self._move_to_trash(log)) is not None}
-        wanted = {log: options for log, options in new.items() if log not in failed}
+        wanted = {log: job for log, job in new.items() if log not in failed}
         made = create_logs(self._disk, wanted, self._inventory, self._sealer, self._indexes)
         for log, found in made.items():
             if isinstance(found, Log):

@@ -120,8 +120,8 @@ class GroupStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="group", ta
     """See the module. `code`: outcome of the command, empty = done. `about`: the node it is about, or 0.
 
     `after` None: the partition exists no more. `isr`, `joiner`: of a ChangeIsr. `found`: of a RegisterNode.
-    `told`, `shortfall`: what a ReplicaFailed says. `replicas`, `minimum`, `durability`: at a creation;
-    `minimum` at an alteration too.
+    `told`, `shortfall`: what a ReplicaFailed says. `replicas`, `minimum`, `durability`, and where the log
+    begins (`first`): at a creation; `minimum` at an alteration too.
     """
 
     node: int
@@ -144,6 +144,7 @@ class GroupStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="group", ta
     replicas: tuple[int, ...] = ()
     minimum: int = 0
     durability: str = ""
+    first: int = 0
     at_us: int = 0
 
 

@@ -40,6 +40,7 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.pairs import ends_told, found_of
 from liftlog.core.metadata.records import LIVE, CommandResult, PartitionState
 from liftlog.core.node import Node
+from liftlog.core.replica.beginning import begins_at
 from liftlog.core.replica.replica import Replica
 from liftlog.format import CorruptBatch, read_header
 from liftlog.messages import (
@@ -362,8 +363,10 @@ class Recorder:
             case ConfirmNode() | ExpireNode() | LeaveNode():
                 line = _with(line, about=command.node, incarnation=command.incarnation)
             case CreateStream() | AlterStream() if state is not None and state.created == index:
-                durability = self._node.metadata.by_id[partition.stream].config.durability
-                line = _with(line, replicas=state.replicas, minimum=state.min_insync, durability=durability)
+                config = self._node.metadata.by_id[partition.stream].config
+                first = begins_at(config, partition)
+                line = _with(line, replicas=state.replicas, minimum=state.min_insync, first=first)
+                line = _with(line, durability=config.durability)
             case AlterStream() if state is not None:
                 line = _with(line, minimum=state.min_insync)
             case ChangeIsr():

@@ -56,12 +56,11 @@ from liftlog.types import (
 class Log:
     """`batches` in order, the first `durable` of them synced. `bad`: damage that nobody has met yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         self.batches: list[Batch] = []
         self.durable = 0
         self.hw = 0
-        self.base = 0
-        self.log_start = 0
+        self.base = self.log_start = first
         self.before: tuple[EpochStart, ...] = ()
         self.clean_point = 0
         self.dropped_below = 0

@@ -317,7 +317,7 @@ class World:
             case OpenLog():
                 self.options[node, job.log] = job.options
                 if job.fresh or job.log not in logs:
-                    logs[job.log] = Log()
+                    logs[job.log] = Log(job.first)
                 self.post(node, LogOpened(logs[job.log].summary(job.log, TailState.CLEAN)), NETWORK_S)
             case RebuildLog():
                 logs[job.log].truncate(job.log, job.keep_below)

@@ -106,8 +106,20 @@ def test_another_value_makes_it_possible() -> None:
     assert planned(MoveWishes(fields={"of_tomorrow": None}), of_tomorrow=1).name == "ORDERS"
 
 
-def test_a_first_sequence_needs_no_configuration() -> None:
-    assert planned(first_seq=100).ready.name == "ORDERS"
+def test_a_copy_begins_with_the_first_message_that_is_there() -> None:
+    plan = planned(first_seq=100, first=151, last=160)
+    assert plan.staged.first_offset == plan.ready.first_offset == 150
+    assert (plan.provenance.first, plan.provenance.compared, plan.provenance.offset(151)) == (150, 150, 150)
+    later = plan_move(stream(first=158, last=160), NO_WISHES, plan.provenance)
+    assert later.ready.first_offset == 150
+    assert planned(MoveWishes(renumber=True), first=151, last=160).ready.first_offset is UNSET
+    with pytest.raises(LiftlogError, match="--renumber"):
+        planned(MoveWishes(fields={"first_seq": 7}))
+
+
+def test_a_copy_that_an_older_liftlog_began_goes_on_from_sequence_1() -> None:
+    there = Provenance("ORDERS", CREATED)
+    assert plan_move(stream(first=151, last=160), NO_WISHES, there).staged.first_offset is UNSET
 
 
 def test_a_bucket_keeps_its_name() -> None:

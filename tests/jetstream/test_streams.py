@@ -169,7 +169,7 @@ async def test_defaults_are_told(user: User) -> None:
             "subject_delete_marker_ttl": 60 * SECOND,
         },
         "allow_atomic": {"allow_atomic": True},
-        "first_seq": Case({"first_seq": 100}, refused="streams begin at sequence 1"),
+        "first_seq": {"first_seq": 100},
         "consumer_limits": {
             "consumer_limits": {"max_ack_pending": 10, "inactive_threshold": 60 * SECOND},
         },

@@ -92,7 +92,7 @@ _LATER: dict[str, int] = {
     "allow_batches": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
     "mirror": 2,
-    "subject_messages_max": 2,
+    **{"subject_messages_max": 2, "first_offset": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
-from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
+from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
@@ -41,6 +41,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_messages_per_subject": (1, UNLIMITED),
     "subject_messages_max": (1, UNLIMITED),
     "marker_ttl_ms": (TTL_LEAST_MS, TTL_MOST_MS),
+    "first_offset": (1, FIRST_OFFSET_MOST),  # C7
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 

@@ -7,6 +7,8 @@ one.
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.core.metadata.records import Records, StreamState
 from liftlog.types import StreamConfig
 
@@ -23,6 +25,10 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
             f"a mirror has as many partitions as its origin: {config.mirrors!r} has "
             f"{origin.config.partitions}, and not {config.partitions}"
         )
+    if origin.config.first_offset != config.first_offset:
+        first = origin.config.first_offset
+        remedy = "leave first_offset out" if first is UNSET else f"set first_offset = {first}"
+        return f"a mirror begins where its origin does: for one of {config.mirrors!r}, {remedy}"
     return _compacted(origin.config)
 
 

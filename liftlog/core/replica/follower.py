@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from liftlog.batchparts import slice_batch
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
+from liftlog.core.replica.beginning import first_of
 from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header
@@ -138,6 +139,7 @@ class Follower:
         if self.ctx.mutants.end_of_requested_epoch:
             return reply.end_offset, False
         unknown = target < log.log_start and log.history.epoch_before(log.log_start) == 0
+        unknown = unknown and log.log_start > first_of(log)
         return target, unknown
 
     def _gives_up_committed(self, offset: int, excused: bool) -> str:
@@ -234,7 +236,7 @@ class Follower:
         target, unknown = self._cut_of(reply)
         consent = unknown or self._may_lose(target)
         if target < log.log_start and not self.ctx.mutants.end_of_requested_epoch:
-            log.reset(0, (), consent)
+            log.reset(first_of(log), (), consent)
         elif target < log.leo:
             log.truncate(target, consent)
 

@@ -6,8 +6,9 @@ before.
 
 from __future__ import annotations
 
+from liftlog.core.replica.beginning import opening_of
 from liftlog.core.replica.state import FAILED, LogState
-from liftlog.messages import OpenLog, RebuildLog
+from liftlog.messages import RebuildLog
 from liftlog.types import LogSummary
 
 REOPEN_MS = 1000
@@ -70,7 +71,7 @@ class Reopening:
         self.ticks_left = ctx.ticks_of(REOPEN_MS)
         log.reopening()
         ctx.effects.append(
-            OpenLog(log.id, False, log.options)
+            opening_of(log)
             if log.never_opened
             else RebuildLog(log.id, log.keep_below, log.in_doubt)
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.beginning import ends_below_first, opening_of
 from liftlog.core.replica.entry import entry
 from liftlog.core.replica.follower import Follower
 from liftlog.core.replica.leader import Leader
@@ -53,7 +54,6 @@ from liftlog.messages import (
     LogStartMoved,
     MirrorFetch,
     MirrorReply,
-    OpenLog,
     Published,
     PurgeRequest,
     RangeFetch,
@@ -213,7 +213,7 @@ class Replica(LogView):
     def open(self, fresh: bool = False) -> None:
         log = self.log
         log.opening()
-        self.ctx.effects.append(OpenLog(log.id, fresh, log.options))
+        self.ctx.effects.append(opening_of(log, fresh))
 
     @entry
     def opened(self, summary: LogSummary, told: bool = False) -> None:
@@ -224,7 +224,11 @@ class Replica(LogView):
         self._opened(summary, told)
 
     def _opened(self, summary: LogSummary, told: bool) -> None:
-        if self.reopening.opened(summary):
+        if not self.reopening.opened(summary):
+            return
+        if ends_below_first(self.log, summary):
+            self.open(fresh=True)
+        else:
             self.log.opened(summary)
             self.log.index.lost()
             self.upkeep.opened()

@@ -19,6 +19,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from liftlog.core.context import Context
+from liftlog.core.replica.beginning import first_of
 from liftlog.core.replica.role_state import FollowerState, LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.epochs import EpochHistory
@@ -124,7 +125,7 @@ class Serving:
         epoch, end = log.history.floor(fetch.last_epoch, log.leo)
         if epoch == 0 and self.ctx.mutants.unknown_epoch_gets_leo:
             epoch, end = fetch.last_epoch, log.leo
-        if epoch == 0 and begins_late(log.history, log.log_start):
+        if epoch == 0 and begins_late(log.history, log.log_start, first_of(log)):
             # Our history does not reach back to an epoch that both logs have.
             self._send_below_start(sender, fetch)
         else:
@@ -317,9 +318,11 @@ def entry_before(history: EpochHistory, offset: int) -> EpochStart | None:
     return history.entries[position] if position >= 0 else None
 
 
-def begins_late(history: EpochHistory, log_start: int) -> bool:
-    """Whether the history lacks what lies before its first entry: it was not copied from offset 0 on."""
-    return history.entries[0].start > 0 if history.entries else log_start > 0
+def begins_late(history: EpochHistory, log_start: int, first: int) -> bool:
+    """Whether the history lacks what lies before its first entry: it was not copied from the first offset on
+    (C7).
+    """
+    return history.entries[0].start > first if history.entries else log_start > first
 
 
 # -- refusals ----------------------------------------------------------------------------------------------

@@ -189,6 +189,7 @@ AUDITED_MARKS = (
     "C6.counted",
     "C6.dropped",
     "C6.subject-waits",
+    "C7.below",
     "L2.dropped",
     "L6.dropped",
     "L6.refused",

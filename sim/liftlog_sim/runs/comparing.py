@@ -111,7 +111,9 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
     newest = world.newest_metadata()
     stream = newest.by_id.get(partition.stream) if newest is not None else None
     lasts = world.workload.lasts
-    if not lasts or stream is None or truth.purge_asked or not stream.config.retention.unlimited:
+    if not lasts or stream is None or not stream.config.retention.unlimited:
+        return
+    if truth.purge_asked > truth.first:
         return
     if stream.config.mirrors:
         return  # It has been judged at the origin.

@@ -144,7 +144,7 @@ def verdict(options: RunOptions, world: World, violation: Violation | None, seco
     counters["messages duplicated"] = world.network.duplicated
     counters["published"] = world.bus.published
     counters["no responders"] = world.bus.unheard
-    counters["committed"] = sum(truth.hw for truth in observer.partitions.values())
+    counters["committed"] = sum(truth.hw - truth.first for truth in observer.partitions.values())
     return RunResult(
         seed=options.seed,
         profile=world.knobs.profile,

@@ -54,7 +54,13 @@ class Account:
         truth = self.partitions.get(partition)
         if truth is None:
             truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
+            if first := self.first_of(partition):
+                truth.begins_at(first)
         return truth
+
+    def first_of(self, log: PartitionId) -> int:
+        """C7: where a log begins."""
+        return 0 if log.is_journal else self.metadata.firsts.get(log.stream, 0)
 
     def deletions(self, partition: PartitionId) -> DeletionTruth:
         """Of a partition with a journal."""
@@ -82,7 +88,9 @@ class Account:
         return max((start for (_, of), start in self.log_starts.items() if of == log), default=0)
 
     def hides(self, node: int, run: int, replica: Replica | None) -> None:
-        """A replica has moved; if it is a journal, SameVisible and SameConsumerState."""
+        """A replica has moved. LogStartMonotone; if it is a journal, SameVisible and SameConsumerState."""
+        if replica is not None and replica.state == "ready" and self.first_of(replica.id):
+            self.truth(replica.id).begun(node, replica.log_start)
         if replica is not None and replica.data is not None:
             self.deletions(replica.data.id).same_visible(node, run, replica.data, replica)
             self.consumers(replica.data.id).same_state(node, run, replica)

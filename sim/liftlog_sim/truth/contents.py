@@ -52,11 +52,16 @@ class Contents:
         self._passed: list[tuple[int, int]] = []
         """(clean point, time) at which some replica first had compacted so far, ascending."""
         self.committed: list[Record | None] = []
-        """By offset. None: never seen appended, which only a doctored run can bring about."""
+        """By offset. None: below the first offset (C7), or never seen appended, which only a doctored run can
+        bring about."""
         self.epochs: list[int] = []
         self.clean_points: dict[int, int] = {}
         self.safe_below = 0
         """All replicas were at some time compacted past this offset."""
+
+    def begins_at(self, first: int) -> None:
+        """C7: below this offset nothing ever was."""
+        self.committed, self.epochs = [None] * first, [0] * first
 
     # -- writing and committing ----------------------------------------------------------------------------
 

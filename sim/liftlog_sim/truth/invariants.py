@@ -125,6 +125,7 @@ class PartitionTruth:
         "contents",
         "elected_with",
         "eligible",
+        "first",
         "history",
         "hw",
         "id",
@@ -146,6 +147,8 @@ class PartitionTruth:
     def __init__(self, partition: PartitionId, checks: Checks) -> None:
         self.id = partition
         self.checks = checks.counts
+        self.first = 0
+        """C7: where every copy begins; what lies below never was."""
         self.hw = 0
         self.history: list[EpochStart] = []
         self.committed_in: dict[int, int] = {}
@@ -176,6 +179,18 @@ class PartitionTruth:
         self.isr: tuple[int, ...] = ()
         self.eligible: tuple[int, ...] = ()
         self.version = -1
+
+    def begins_at(self, first: int) -> None:
+        """C7: nothing is known yet. What lies below counts as purged before anybody led."""
+        self.first = self.hw = self.purge_asked = self.purged = self.purged_in[0] = first
+        self.contents.begins_at(first)
+
+    def begun(self, node: int, start: int) -> None:
+        """A copy that is somebody begins at `start`. LogStartMonotone."""
+        self.checks["LogStartMonotone"] += 1
+        if start < self.first:
+            text = f"the log of node {node} begins at {start}, and the first offset is {self.first}"
+            raise Violation("LogStartMonotone", f"partition {self.id}: {text}")
 
     @property
     def candidates(self) -> tuple[int, ...]:
@@ -335,6 +350,7 @@ class PartitionTruth:
     ) -> None:
         """The durable log of a member of the committed ISR, or of one that is eligible. CommittedOnISR."""
         self.checks["CommittedOnISR"] += 1
+        durable_leo, start = max(durable_leo, self.first), max(start, self.first)
         if durable_leo < self.hw or not agree(history, self.history, start, self.hw):
             outside = node in self.eligible
             place = f"is eligible beside the ISR {self.isr}" if outside else f"is in the ISR {self.isr}"

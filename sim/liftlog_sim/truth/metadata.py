@@ -14,6 +14,7 @@ from bisect import bisect_right
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
@@ -99,6 +100,8 @@ class MetadataTruth:
         """R26: streams that are work queues."""
         self.interests: set[int] = set()
         """R27: streams whose messages were ever to go by interest."""
+        self.firsts: dict[int, int] = {}
+        """C7: of each stream that begins elsewhere than at 0, where."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
 
@@ -163,6 +166,8 @@ class MetadataTruth:
                 self.queues.add(stream.id)
             if stream.config.interest is True:
                 self.interests.add(stream.id)
+            if stream.config.first_offset is not UNSET:
+                self.firsts[stream.id] = stream.config.first_offset
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
             if keeps := stream.config.keeps_of_subject:

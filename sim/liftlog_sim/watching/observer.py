@@ -233,7 +233,7 @@ class Observer:
         if summary.damage:
             self.count("damaged opens")
             self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
-        if summary.leo and not summary.epochs:
+        if summary.leo > self._account.first_of(summary.log) and not summary.epochs:
             # Nothing is left but where it begins, and the history before that is gone as well.
             self._must_be_struck(machine, summary.log, "its whole history")
             self._end_refining()

@@ -68,5 +68,6 @@ class Mirrorer:
         self._shared.account.count("mirrors asked for")
         config = origin.config
         partitions, factor = config.partitions, config.replication_factor
-        wanted = StreamConfig(MIRROR, SUBJECT, partitions, factor, mirror=config.name)
+        first = config.first_offset
+        wanted = StreamConfig(MIRROR, SUBJECT, partitions, factor, mirror=config.name, first_offset=first)
         return CreateStreamRequest(wanted)

@@ -19,6 +19,7 @@ from liftlog_spec.refine.abstract import LOG, PROGRESS, Abstract, Disagreement
 from liftlog_spec.refine.group import GroupPart
 from liftlog_spec.refine.replica import JournalPart, ReplicaPart
 from liftlog_spec.refine.runs import epoch_before
+from liftlog_spec.refine.shifted import shifted
 
 DELETION, MISMATCH, UNKNOWN_END = "a deletion", "a mismatch", "an end of unknown epochs"
 
@@ -50,6 +51,7 @@ class PartitionRefinement:
         self.group = GroupPart(self.abstract, first)
         self.other: PartitionRefinement | None = None
         """Of the partition's other log, if there is one."""
+        self._first = first.first
         self._kind = JournalPart if first.partition.is_journal else ReplicaPart
         self.replicas = [self._part(place) for place in range(len(first.replicas))]
         self._of = dict(zip(self.abstract.members, self.replicas, strict=True))
@@ -58,6 +60,8 @@ class PartitionRefinement:
         """Explain a step; whether that was by any action. Raises Disagreement."""
         done = self.abstract.done
         done.clear()
+        if self._first:
+            step = shifted(step, self._first)
         if type(step) is ReplicaStep:
             self._of[step.node].take(step, self.replicas)
         else:
@@ -92,7 +96,7 @@ class PartitionRefinement:
         if after.state != "ready" or not (max(start, after.log_start) < after.leo <= end):
             return True
         last = after.history[-1][0] if after.history else 0
-        return epoch_before(log, after.leo) == self.abstract.epochs.get(last, -1)
+        return epoch_before(log, max(0, after.leo - self._first)) == self.abstract.epochs.get(last, -1)
 
 
 class Refinement:
