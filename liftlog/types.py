@@ -407,7 +407,6 @@ DEDUPE_IDS_MAX = 1_000_000
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
 
 
-
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user asks for in `stream create`."""
 
@@ -481,6 +480,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
+    activity: bool | UnsetType = UNSET
+    """N12: it tells what the metadata group does, and takes nothing else. Unset, and never False, if not."""
 
     @property
     def mirrors(self) -> str:
@@ -557,14 +558,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """R26, R27: whether its consumers take messages out."""
         return self.is_queue or self.interest is True
 
-    @property
-    def log_options(self) -> LogOptions:
-        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
-
     def options_of(self, log: PartitionId) -> LogOptions:
         """How one log of a partition is written."""
-        options = self.log_options
-        return LogOptions(JOURNAL_SEGMENT_BYTES, durability=options.durability) if log.is_journal else options
+        if log.is_journal:
+            return LogOptions(JOURNAL_SEGMENT_BYTES, durability=self.durability)
+        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
 
     @property
     def retention(self) -> RetentionPolicy:
@@ -636,6 +634,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
+    activity_room: int = 4096
+    """N12: so many events wait at most for their stream. The same on all nodes: simulated clusters vary."""
     step_partitions_max: int = 200
     """So many partitions one step cares for: ticks, commands and those who follow them go on in the next."""
     move_bytes_per_s: int = 0
