@@ -113,8 +113,8 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
     lasts = world.workload.lasts
     if not lasts or stream is None or truth.purge_asked or not stream.config.retention.unlimited:
         return
-    if stream.config.mirrors:
-        return  # It has been judged at the origin.
+    if stream.config.mirrors or stream.config.activity is True:
+        return  # It has been judged at the origin, or nobody has published it.
     if world.account.deletions(partition).frees:
         return  # It lost its front, and what lies below the log start is no record.
     judge = LastsJudge(truth.contents, 0, stream.config.compact)
