@@ -8,7 +8,7 @@ lists them, up to a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from liftlog.core.metadata.alterations import describe_alteration
 from liftlog.core.metadata.commands import (
@@ -25,8 +25,7 @@ from liftlog.core.metadata.commands import (
     RemoveNode,
 )
 from liftlog.core.metadata.outbox import ActivityEvent, PartitionChange
-from liftlog.core.metadata.records import PartitionState as Partition
-from liftlog.core.metadata.records import Records, StreamState, replaced
+from liftlog.core.metadata.records import PartitionState, Records, StreamState, replaced
 from liftlog.types import PartitionId, StreamConfig
 
 STREAM_CREATED, STREAM_DELETED, STREAM_ALTERED = "stream.created", "stream.deleted", "stream.altered"
@@ -47,7 +46,7 @@ KINDS = (
 LISTED_MAX = 64
 """So many partitions one event lists; how many more there are is said."""
 
-Before = Mapping[PartitionId, Partition]
+Before = Mapping[PartitionId, PartitionState]
 """The partitions that the last command has changed, as they were."""
 
 
@@ -69,14 +68,14 @@ def event_of(
     `stream`: by `stream_of`. `before`: of the partitions that it has changed.
     """
     event = _of_streams(records, command, stream) or _of_nodes(records, command)
-    changes = list(_changes(records, before))
-    if event is None and changes:
+    changed = [one for one, was in before.items() if _differs(was, records.partitions.get(one))]
+    if event is None and changed:
         led = any(records.partitions[one].epoch != was.epoch for one, was in before.items())
         event = ActivityEvent(records.applied, PARTITION_LEADER if led else PARTITION_ISR)
-    if event is None or not changes:
+    if event is None or not changed:
         return event
-    more = max(0, len(changes) - LISTED_MAX)
-    return replaced(event, partitions=tuple(changes[:LISTED_MAX]), more=more)
+    listed = tuple([_change(records, one, before[one]) for one in changed[:LISTED_MAX]])
+    return replaced(event, partitions=listed, more=len(changed) - len(listed))
 
 
 def _of_streams(records: Records, command: Command, before: StreamState | None) -> ActivityEvent | None:
@@ -123,21 +122,22 @@ def _of_nodes(records: Records, command: Command) -> ActivityEvent | None:
     return None
 
 
-def _changes(records: Records, before: Before) -> Iterable[PartitionChange]:
-    """Of the partitions that are still there, those that have another leader, epoch or ISR now."""
-    for identity, was in before.items():
-        now = records.partitions.get(identity)
-        if now is None or (was.leader, was.epoch, was.isr) == (now.leader, now.epoch, now.isr):
-            continue
-        yield PartitionChange(
-            stream=records.by_id[identity.stream].config.name,
-            partition=identity.index,
-            leader=now.leader,
-            epoch=now.epoch,
-            isr=now.isr,
-            joined=tuple(node for node in now.isr if node not in was.isr),
-            left=tuple(node for node in was.isr if node not in now.isr),
-        )
+def _differs(was: PartitionState, now: PartitionState | None) -> bool:
+    """Whether it is still there, and has another leader, epoch or ISR now."""
+    return now is not None and (was.leader, was.epoch, was.isr) != (now.leader, now.epoch, now.isr)
+
+
+def _change(records: Records, identity: PartitionId, was: PartitionState) -> PartitionChange:
+    now = records.partitions[identity]
+    return PartitionChange(
+        stream=records.by_id[identity.stream].config.name,
+        partition=identity.index,
+        leader=now.leader,
+        epoch=now.epoch,
+        isr=now.isr,
+        joined=tuple(node for node in now.isr if node not in was.isr),
+        left=tuple(node for node in was.isr if node not in now.isr),
+    )
 
 
 def creation_problem(records: Records, config: StreamConfig) -> str:

@@ -58,11 +58,6 @@ class Recounting:
         log = self._log
         return log.id.stream == self._ctx.metadata.outbox.stream and not log.id.is_journal
 
-    @property
-    def untold(self) -> int:
-        """So many events wait in the metadata, as far as this node has applied it."""
-        return len(self._ctx.metadata.outbox.events) if self.on else 0
-
     def tick(self) -> bool:
         """Write what has come; have what is committed leave the metadata. Whether there is more here now."""
         ctx, log = self._ctx, self._log
