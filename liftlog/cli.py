@@ -45,6 +45,7 @@ GROUPS: dict[str, CommandGroup] = {
     "consumer": CommandGroup("liftlog.commands.consumer", "durable consumers: what was acked, what comes"),
     "cursor": CommandGroup("liftlog.commands.cursor", "positions in streams that the cluster keeps"),
     "group": CommandGroup("liftlog.commands.group", "consumer groups: who reads what, how far they are"),
+    "activity": CommandGroup("liftlog.commands.activity", "a stream that tells what happens in the cluster"),
     "jetstream": CommandGroup("liftlog.commands.jetstream", "a door for programs written for JetStream"),
     "import": CommandGroup("liftlog.commands.importing", "move streams from a running JetStream here"),
     "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),

@@ -484,6 +484,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
     first_offset: Number | UnsetType = UNSET
     """C7: where each partition's data begin. Unset, and never 0: at 0."""
+    activity: bool | UnsetType = UNSET
+    """N12: it tells what the metadata group does, and takes nothing else. Unset, and never False, if not."""
 
     @property
     def mirrors(self) -> str:
@@ -636,6 +638,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
+    activity_room: int = 4096
+    """N12: so many events wait at most for their stream. The same on all nodes: simulated clusters vary."""
     step_partitions_max: int = 200
     """So many partitions one step cares for: ticks, commands and those who follow them go on in the next."""
     move_bytes_per_s: int = 0

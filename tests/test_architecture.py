@@ -360,6 +360,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "liftlog.core.replica.leader",
         "liftlog.core.replica.mirroring",
         "liftlog.core.replica.purge",
+        "liftlog.core.replica.recounting",
         "liftlog.core.replica.serving",
     ),
 }

@@ -25,7 +25,7 @@ SOURCES = ("core", "storage", "driver", "real", "api", "messages")
 EXPECTED = (
     *(f"I{n}" for n in range(1, 4)),
     *(f"R{n}" for n in range(1, 29)),
-    *(f"N{n}" for n in range(1, 12)),
+    *(f"N{n}" for n in range(1, 13)),
     *(f"M{n}" for n in range(1, 6)),
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 8)),
@@ -141,6 +141,7 @@ WITHOUT_GUARD = {
     "N8": "a switch of the stream",
     "N9": "kept where N7 is: one question to the group when a stream is created",
     "N11": "NATS chooses; who is in a group is asked when a stream is created: a planted bug",
+    "N12": "a number that rises, and a leader that goes by it: five planted bugs",
     "N10": "the same; and `Listening`, a count of what NATS has confirmed: two planted bugs",
     **{f"G{n}": "in the client: liftlog/groups/, tests/core/test_groups.py" for n in range(1, 6)},
     "G6": "L9's guards, asked by the client: tests/integration/test_groups.py",

@@ -516,6 +516,8 @@ async def _info(args: argparse.Namespace) -> int:
         if config.mirrors:
             lag = f"liftlog stream lag {config.name}"
             print(f"mirror of '{config.mirrors}': it takes nothing else; how far it is: {lag}")
+        if config.activity is True:
+            print("tells what happens in the cluster, and takes nothing else: liftlog activity watch")
         if config.sealed is True:
             print("sealed: it takes no messages any more, and none can be deleted or purged")
         elif config.read_only:

@@ -123,7 +123,7 @@ class Node:
         broken promise of one replica is that replica's end, and raises nothing; for those who serve.
         """
         self.config = config
-        self.metadata = Metadata(Guards(mutants))
+        self.metadata = Metadata(Guards(mutants), activity_room=config.activity_room)
         guards = Guards(mutants)
         image = read_snapshot(recovered.snapshot, config) if recovered.snapshot is not None else None
         if image is not None:

@@ -131,6 +131,7 @@ class Readings:
         yield _one(names.METADATA_LAST, raft.raft_log.last_index)
         yield _one(names.METADATA_APPLIED, node.metadata.applied)
         yield _one(names.METADATA_REFUSED, bool(contact.metadata_refused))
+        yield _one(names.ACTIVITY_WAITING, len(node.metadata.outbox.events))
 
     def _cluster(self) -> Iterator[Slice]:
         metadata, measures = self._node.metadata, self._measures

@@ -35,6 +35,7 @@ from liftlog.core.metadata.commands import (
     ReplicaFailed,
     RetireNode,
     SetVoter,
+    TrimActivity,
 )
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.pairs import ends_told, found_of
@@ -339,7 +340,7 @@ class Recorder:
             return list(metadata.partitions)
         if isinstance(command, AdmitNode | PassVote | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
             return []
-        return [command.partition]
+        return [] if isinstance(command, TrimActivity) else [command.partition]
 
     def _add_group(
         self, index: int, command: Command, result: CommandResult, partition: PartitionId, after: Group | None

@@ -161,7 +161,7 @@ class World:
         stated = (plan or DRAWN).check(knobs.nodes, own)
         self.chances = chances = Chances(self.kernel, seed, stated, noting=noting)
         self.cluster = cluster = Cluster(knobs, chances)
-        self.account = account = Account(self.kernel, mutants)
+        self.account = account = Account(self.kernel, mutants, knobs.activity_room)
         if knobs.takes_snapshots:
             account.metadata.keep_states()
         self.network = cluster.network

@@ -354,7 +354,7 @@ MODELS: dict[str, ModelEntry] = {
             "activity",
             "liftlog_spec.models.activity",
             "ActivityStream",
-            "a design: what the metadata group decides, told in a stream, in order and at least once",
+            "what the metadata group decides, told in a stream, in order and at least once",
             {"events": "Events", "room": "Room", "entries": "Entries", "epochs": "Epochs"},
             small={"events": 2, "room": 1, "entries": 2},
         ),

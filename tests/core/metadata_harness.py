@@ -44,8 +44,9 @@ class Cluster:
         mutants: Mutants = NO_MUTANTS,
         streams_max: int = 100,
         level: int = levels.NEWEST,
+        room: int = 4096,
     ) -> None:
-        self.metadata = Metadata(Guards(mutants), streams_max)
+        self.metadata = Metadata(Guards(mutants), streams_max, room)
         if level > levels.FIRST:
             self.metadata.raise_level(level)
         self.counter = 0

@@ -555,6 +555,8 @@ def test_every_evaluation_is_counted() -> None:
         "DeliveriesNumbered",
         "DeadLettersStored",
         "MirrorIsPrefix",
+        "ActivityInOrder",
+        "TrimmedIsTold",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

@@ -1,6 +1,4 @@
-"""The model of the activity stream, a design: each rule that is left out shows its harm, and the right ones
-hold.
-"""
+"""The model of the activity stream (N12): each rule that is left out shows its harm, the right ones hold."""
 
 from __future__ import annotations
 

@@ -414,6 +414,16 @@ class RemoveNode(Struct):
     wish: Number = 0
 
 
+class TrimActivity(Struct):
+    """N12: what the metadata group has done up to the index `up_to` is committed in the activity stream with
+    this id, or is told there to be missing, and that is committed. One that comes late changes nothing.
+    """
+
+    request: RequestId
+    stream: Number
+    up_to: Number
+
+
 Command = (
     RegisterNode
     | ConfirmNode
@@ -444,6 +454,7 @@ Command = (
     | RaiseLevel
     | AdmitNode
     | RemoveNode
+    | TrimActivity
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -24,6 +24,7 @@ from msgspec import Meta
 
 from liftlog.core.metadata.commands import RequestId
 from liftlog.core.metadata.levels import IMAGE
+from liftlog.core.metadata.outbox import ActivityEvent, OutboxHead
 from liftlog.core.metadata.placement import Loads
 from liftlog.core.metadata.records import (
     LATE,
@@ -99,6 +100,9 @@ class _Chunk(msgspec.Struct, frozen=True, array_like=True):
     streams: list[StreamState]
     partitions: list[PartitionState]
     results: list[Known]
+    events: list[ActivityEvent] = []
+    outbox: OutboxHead | None = None
+    """N12: these two are there as long as there is an activity stream; `outbox` in the first chunk."""
 
 
 SAME = {result: result for result in (OK, STALE, LATE)}
@@ -146,18 +150,22 @@ class ImageWriter:
             admissions=tuple(records.admissions.values()),
         )
         self._rest: Iterator[tuple[int, object]] = chain(
-            _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)
+            _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known),
+            _numbered(4, list(records.outbox.events)),
         )
+        self._outbox = records.outbox.head if records.outbox.on else None
+        self._kinds = 5 if records.outbox.on else 4
 
     def go_on(self) -> bool:
         """Encode the next chunk. True if there is none left."""
-        parts: tuple[list[object], ...] = ([], [], [], [])
+        parts: tuple[list[object], ...] = tuple([] for _ in range(self._kinds))
         taken = 0
         for place, record in islice(self._rest, self._size):
             parts[place].append(record)
             taken += 1
         if taken or self._head is not None:
-            self.chunks.append(_encode((self._head, *parts)))
+            outbox = () if self._outbox is None else (self._outbox if self._head is not None else None,)
+            self.chunks.append(_encode((self._head, *parts, *outbox)))
             self._head = None
         return taken < self._size
 
@@ -175,6 +183,8 @@ class ImageReader:
         self.streams: dict[str, StreamState] = {}
         self.partitions: dict[PartitionId, PartitionState] = {}
         self.results: dict[RequestId, CommandResult] = {}
+        self.outbox: OutboxHead | None = None
+        self.events: list[ActivityEvent] = []
         self.loads = Loads()
 
     def take(self, data: bytes) -> None:
@@ -192,6 +202,7 @@ class ImageReader:
             raise intake.InputRefused("not the chunk of a snapshot that comes next")
         if chunk.head is not None:
             self.head = chunk.head
+            self.outbox = chunk.outbox
             if chunk.head.version > VERSION:
                 raise intake.InputRefused(
                     f"a snapshot of version {chunk.head.version}, this liftlog reads {VERSION}: upgrade it"
@@ -211,6 +222,7 @@ class ImageReader:
             self.loads.led(0, partition.leader)
         for request, result in chunk.results:
             self.results[request] = SAME.get(result, result)
+        self.events += chunk.events
 
     @property
     def members(self) -> Members | None:
@@ -237,6 +249,9 @@ class ImageReader:
         told = (head.nodes, head.streams, head.partitions, head.results)
         if found != told:
             return f"it holds {found} nodes, streams, partitions and results of {told}"
+        waiting = self.outbox.events if self.outbox is not None else 0
+        if len(self.events) != waiting:
+            return f"it holds {len(self.events)} events of {waiting}"
         if not head.voters:
             return "it is of a group without voters"
         if head.cluster and cluster and head.cluster != cluster:

@@ -29,6 +29,7 @@ from liftlog.core.metadata.commands import (
     ReadyAgain,
     RemoveNode,
     RetireNode,
+    TrimActivity,
 )
 from liftlog.types import StreamConfig
 
@@ -47,6 +48,7 @@ SINCE: dict[type, int] = {
     AdmitNode: 2,
     RemoveNode: 2,
     PairFailed: 2,
+    TrimActivity: 2,
 }
 """By kind of command: the first level of which a node knows it; all others are of level 1."""
 
@@ -93,6 +95,7 @@ _LATER: dict[str, int] = {
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
     "mirror": 2,
     **{"subject_messages_max": 2, "first_offset": 2},
+    "activity": 2,
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

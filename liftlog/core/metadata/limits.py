@@ -193,6 +193,10 @@ would count as a message, and a mirror has empty ones.
 """
 
 
+UNFIT_FOR_ACTIVITY = ("mirror", "paused", "read_only", "sealed", *UNFIT_FOR_MIRRORS)
+"""N12: nothing is published to it that any of this could be about, and what it has to tell does not wait."""
+
+
 def _options_on(config: StreamConfig) -> dict[str, bool]:
     """Which of the options that `TOGETHER` names are on."""
     values = {
@@ -213,6 +217,10 @@ def _options_on(config: StreamConfig) -> dict[str, bool]:
         "queue_group": config.shares_in,
         "deny_purge": config.deny_purge is True,
         "sealed": config.sealed is True,
+        "mirror": config.mirrors,
+        "paused": config.paused is True,
+        "read_only": config.read_only,
+        "activity": config.activity is True,
     }
     return {name: bool(value) for name, value in values.items()}
 
@@ -241,8 +249,19 @@ def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     why = "a mirror has what its origin has, and nothing else"
-    here = {**on, "mirror": True}
-    return _first(_Clash("mirror", name, why).problem(here) for name in UNFIT_FOR_MIRRORS)
+    return _first(_Clash("mirror", name, why).problem(on) for name in UNFIT_FOR_MIRRORS)
+
+
+def _activity_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
+    """N12: why it cannot tell the cluster's activity; empty if it can, or is not to."""
+    if config.activity is UNSET:
+        return ""
+    if config.activity is False:
+        return "activity = false is not accepted: leave it out"
+    if config.partitions != 1:
+        return f"partitions = {config.partitions} and activity exclude each other: events have one order"
+    why = "an activity stream has what the metadata group does, and nothing else"
+    return _first(_Clash("activity", name, why).problem(on) for name in UNFIT_FOR_ACTIVITY)
 
 
 def _first(problems: Iterable[str]) -> str:
@@ -265,6 +284,8 @@ def limits_problem(config: StreamConfig) -> str:
     if problem := _first(one.problem(on) for one in TOGETHER):
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
+        return problem
+    if problem := _activity_problem(config, on):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

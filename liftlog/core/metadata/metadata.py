@@ -19,7 +19,8 @@ from typing import Any
 from msgspec import UNSET
 
 from liftlog.core.guards import Guards
-from liftlog.core.metadata import levels
+from liftlog.core.metadata import activity, levels
+from liftlog.core.metadata.activity import event_of, stream_of
 from liftlog.core.metadata.alterations import (
     alteration_problem,
     altered,
@@ -59,11 +60,13 @@ from liftlog.core.metadata.commands import (
     Resign,
     RetireNode,
     SetVoter,
+    TrimActivity,
 )
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import MoveCommands
 from liftlog.core.metadata.origins import creation_problem
+from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.metadata.pairs import found_of
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
@@ -101,8 +104,10 @@ MUTANT_MEMORY = 8
 class Metadata(Records):
     """The replicated state. `apply` is the only way to change it."""
 
-    def __init__(self, guards: Guards, streams_max: int = STREAMS_MAX) -> None:
-        super().__init__()
+    def __init__(
+        self, guards: Guards, streams_max: int = STREAMS_MAX, activity_room: int = ROOM
+    ) -> None:
+        super().__init__(activity_room)
         self._mutants = guards.mutants
         self._decides = guards.decides
         self._count = guards.mark
@@ -142,7 +147,7 @@ class Metadata(Records):
             self._count("U2.above-level")
             result = CommandResult(ERR_INVALID, levels.refusal(command, self.level))
         else:
-            result = self._dispatch(index, command)
+            result = self._take(index, command)
         self._remember(request, result)
         return result
 
@@ -164,6 +169,8 @@ class Metadata(Records):
             epoch=head.belongs_to,
             founders=head.founders,
             admissions=head.admissions,
+            outbox=image.outbox,
+            events=() if self._mutants.activity_forgotten_in_snapshot else image.events,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results
@@ -189,6 +196,16 @@ class Metadata(Records):
             self._ends.setdefault(request.until, []).append(request)
         elif len(self.results) > MUTANT_MEMORY:
             del self.results[next(iter(self.results))]
+
+    def _take(self, index: int, command: Command) -> CommandResult:
+        """N12: what it does is told, if there is an activity stream then."""
+        stream = stream_of(command, self)
+        result = self._dispatch(index, command)
+        if self.outbox.on and not result.code:
+            event = event_of(self, command, stream, self.replaced)
+            if event is not None and not self.outbox.add(event):
+                self._count("N12.missed")
+        return result
 
     def _dispatch(self, index: int, command: Command) -> CommandResult:
         match command:
@@ -244,6 +261,22 @@ class Metadata(Records):
                 return self._retiring.pass_vote(index, command)
             case RaiseLevel():
                 return self._raise_level(command)
+            case TrimActivity():
+                return self._trim(index, command)
+
+    # -- activity (N12) ---------------------------------------------------------------------------
+
+    def _trim(self, index: int, command: TrimActivity) -> CommandResult:
+        outbox = self.outbox
+        if not outbox.on or command.stream != outbox.stream:
+            self._count("N12.other-stream")
+            return STALE
+        if not outbox.trimmed < command.up_to < index:
+            self._count("N12.late-trim")
+            return STALE
+        outbox.trim(command.up_to)
+        self._count("N12.trimmed")
+        return OK
 
     # -- versions (U2) ----------------------------------------------------------------------------
 
@@ -416,6 +449,7 @@ class Metadata(Records):
             self._count("M3.stale-creation")
             return STALE
         problem = config_problem(config) or creation_problem(self, config)
+        problem = problem or activity.creation_problem(self, config)
         for other in () if problem else self.near(config):
             problem = problem or collision(config, other.config)
             if not self._mutants.overlap_answered:

@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog.core.metadata.outbox import ROOM, ActivityEvent, ActivityOutbox, OutboxHead
 from liftlog.core.metadata.placement import Loads
 from liftlog.core.metadata.subjects import Attachments
 from liftlog.types import (
@@ -329,12 +330,14 @@ class Records:
         "level",
         "loads",
         "nodes",
+        "outbox",
         "partitions",
+        "replaced",
         "streams",
         "unsettled",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, activity_room: int = ROOM) -> None:
         self.applied = 0
         self.epoch = FIRST_CLUSTER
         """M5: of the cluster."""
@@ -357,6 +360,10 @@ class Records:
         """Partitions touched since `take_changed` (a dict for its order)."""
         self.unsettled: dict[PartitionId, None] = {}
         """R20: partitions that are moved, or of which somebody has a copy to drop. Follows the partitions."""
+        self.outbox = ActivityOutbox(activity_room)
+        """N12: what is to be told in the activity stream."""
+        self.replaced: dict[PartitionId, PartitionState] = {}
+        """Partitions that the last command has changed, as they were before it."""
 
     def is_live(self, node: int) -> bool:
         state = self.nodes.get(node)
@@ -393,6 +400,7 @@ class Records:
         if index != self.applied + 1:
             raise InvariantViolation(f"metadata applied {self.applied}, then {index}")
         self.applied = index
+        self.replaced.clear()
 
     def take_over(
         self,
@@ -406,6 +414,8 @@ class Records:
         epoch: ClusterEpoch = FIRST_CLUSTER,
         founders: Founders = (),
         admissions: Iterable[Admission] = (),
+        outbox: OutboxHead | None = None,
+        events: Iterable[ActivityEvent] = (),
         backward: bool = False,
     ) -> None:
         """M1p: what all commands up to `applied` have made, in place of what those so far have."""
@@ -418,6 +428,7 @@ class Records:
         self.applied, self.deleted_at, self.level, self.epoch = applied, deleted_at, level, epoch
         self.founders = founders
         self.admissions = {admission.node: admission for admission in admissions}
+        self.outbox.take_over(outbox, events)
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
         self.attachments = Attachments((stream.id, stream.config) for stream in streams.values())
@@ -496,6 +507,8 @@ class Records:
         invariant(stream.config.name not in self.streams, f"stream {stream.config.name!r} exists")
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
         self.attachments.attach(stream.id, stream.config)
+        if stream.config.activity is True:
+            self.outbox.begin(stream.id)
 
     def alter_stream(self, stream: StreamState) -> None:
         """R19: another configuration of a stream that exists. Its replicas are told. Partitions that are
@@ -517,6 +530,8 @@ class Records:
         del self.by_id[stream.id]
         self.attachments.detach(stream.id, stream.config)
         self.deleted_at = self.applied
+        if stream.id == self.outbox.stream:
+            self.outbox.end()
         for partition in stream.partitions:
             gone = self.partitions.pop(partition)
             self.loads.placed(gone.replicas, by=-1)
@@ -547,6 +562,7 @@ class Records:
             if partition.replicas != before.replicas:
                 self.loads.placed(before.replicas, by=-1)
                 self.loads.placed(partition.replicas)
+            self.replaced.setdefault(partition.id, before)
             self.partitions[partition.id] = partition
             self._note_moves(partition)
         self.changed[partition.id] = None

@@ -13,8 +13,12 @@ _FOR_EVER = (
 
 
 def takes_nothing(config: StreamConfig, mutants: Mutants) -> bool:
-    """Whether its leaders refuse every message: it is read-only (R19), or a mirror (R28)."""
-    return config.read_only or bool(config.mirrors and not mutants.mirror_takes_messages)
+    """Whether its leaders refuse every message: it is read-only (R19), a mirror (R28), or tells the cluster's
+    activity (N12).
+    """
+    mirrors = bool(config.mirrors and not mutants.mirror_takes_messages)
+    tells = config.activity is True and not mutants.activity_takes_messages
+    return config.read_only or mirrors or tells
 
 
 def read_only(config: StreamConfig) -> str:
@@ -24,6 +28,11 @@ def read_only(config: StreamConfig) -> str:
         return (
             f"stream '{name}' is a mirror: it takes what '{config.mirrors}' has, and nothing else; publish "
             f"to that, or make it a stream of its own: liftlog stream alter {name} --no-mirror"
+        )
+    if config.activity is True:
+        return (
+            f"stream '{name}' tells what happens in the cluster, and takes nothing else; publish to another "
+            "stream"
         )
     if config.sealed is True:
         return f"stream '{name}' is sealed: it takes nothing any more, for ever; publish to another stream"

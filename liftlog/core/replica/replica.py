@@ -507,6 +507,7 @@ class Replica(LogView):
         self._settle()
         roles.leader.tick()
         roles.mirroring.tick()
+        roles.recount()
         roles.restate(self.removed)
         if roles.isr.is_holding_up():  # R17
             roles.leader.resign(slow=True)

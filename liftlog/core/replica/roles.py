@@ -15,6 +15,7 @@ from liftlog.core.replica.markers import Markers
 from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
+from liftlog.core.replica.recounting import Recounting
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
@@ -45,6 +46,7 @@ class LeaderRoles(NamedTuple):
     serving: Serving
     purges: Purges
     mirroring: Mirroring
+    recounting: Recounting
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
@@ -69,6 +71,11 @@ class LeaderRoles(NamedTuple):
             self.subject_purges.ask(client, request, data, removed)
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.subject_purges.wrote()
+            self.serving.leo_moved()
+
+    def recount(self) -> None:
+        """A tick has passed. N12: of the activity stream: what the metadata group has done is written."""
+        if self.recounting.tick():
             self.serving.leo_moved()
 
     def restate(self, removed: Removed | None) -> None:
@@ -187,13 +194,17 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
-    mirroring = Mirroring(log, state)
+    mirroring, recounting = Mirroring(log, state), Recounting(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
             leads.lasts.heed(removed)
             leads.room.heed(removed)
-        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
+        return LeaderRoles(
+            *(state, leads, IsrKeeper(log, state), serving, purges),
+            mirroring=mirroring,
+            recounting=recounting,
+        )
     deletions = Deletions(log, state, office.state)
     subject_purges = SubjectPurges(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
@@ -222,7 +233,10 @@ def leader_roles(
     )
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges, mirroring)._replace(
+    return LeaderRoles(
+        *(state, leader, keeper, serving, purges),
+        mirroring=mirroring,
+        recounting=recounting,
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),

@@ -143,6 +143,8 @@ def begun_anew(metadata: Metadata, plan: RecoveryPlan) -> Snapshot:
         epoch=plan.epoch,
         founders=metadata.founders,
         admissions=metadata.admissions.values(),
+        outbox=metadata.outbox.head if metadata.outbox.on else None,
+        events=metadata.outbox.events,
     )
     writer = ImageWriter(
         records,

@@ -155,6 +155,8 @@ AUDITED_MARKS = (
     "R28.below-start",
     "R28.copied",
     "R28.gap",
+    "N12.loss-told",
+    "N12.told",
     "K9.again",
     "K9.dead",
     "K9.refused",

@@ -150,6 +150,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often an operator moves copies of a partition (R20); 0 = never."""
     mirror_interval_us: int = 0
     """How often somebody has to do with a stream's mirror (R28); 0 = there is none."""
+    activity_interval_us: int = 0
+    """How often somebody has to do with the activity stream (N12); 0 = there is none."""
+    activity_room: int = 4096
+    """N12: how many events the metadata has room for."""
     move_bytes_per_s: int = 0
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     joiners: int = 0
@@ -287,6 +291,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             raft_snapshot_entries=self.snapshot_entries,
             raft_chunk_records=self.chunk_records,
             step_partitions_max=self.step_partitions,
+            activity_room=self.activity_room,
             move_bytes_per_s=self.move_bytes_per_s,
             retention_check_ms=self.retention_check_ms,
             compaction_check_ms=self.compaction_check_ms,

@@ -77,6 +77,14 @@ RULES: dict[str, tuple[str, str]] = {
     "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "DeadLettersStored": ("K9", "it is done when a stream has acknowledged its letter"),
     "MirrorIsPrefix": ("R28", "A *mirror* has what another stream, its origin, has committed"),
+    "ActivityInOrder": (
+        "N12",
+        "before each event that is committed there stands the one before it, or that some are missing.",
+    ),
+    "TrimmedIsTold": (
+        "N12",
+        "An event leaves the metadata when it is committed in the stream, or is told there to be missing, and that is committed.",  # noqa: E501
+    ),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -63,6 +63,8 @@ _EMPHASIS = {
     "DeliveriesNumbered": "answers",
     "DeadLettersStored": "answers",
     "MirrorIsPrefix": "stores",
+    "ActivityInOrder": "stores",
+    "TrimmedIsTold": "stores",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

@@ -22,6 +22,7 @@ from liftlog_sim.profiles.begun import begun
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy, with_mate
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
+from liftlog_sim.profiles.recounts import ACTIVITY, activity
 from liftlog_sim.profiles.removals import JOURNALS
 from liftlog_sim.profiles.settings import (
     answers_of,
@@ -161,7 +162,7 @@ def _with_ids(draws: Draws, knobs: Knobs) -> tuple[StreamConfig, ...]:
 REPEATS, PROCESSORS = "repeats", "processors"
 REMEMBERING = (REPEATS, PROCESSORS)
 """Worlds that are about what a window remembers."""
-NEWEST_ONLY = (*REMEMBERING, *JOURNALS)
+NEWEST_ONLY = (*REMEMBERING, *JOURNALS, ACTIVITY)
 """Profiles about what no older release can."""
 SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
@@ -618,6 +619,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "repeats": _repeats,
     PROCESSORS: _processors,
     **JOURNALS,
+    ACTIVITY: activity,
     "calm": _calm,
 }
 
@@ -627,7 +629,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
     *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02), ("mirrors", 0.02)),
-    ("doors", 0.015),
+    *(("doors", 0.015), (ACTIVITY, 0.03)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -115,8 +115,8 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
         return
     if truth.purge_asked > truth.first:
         return
-    if stream.config.mirrors:
-        return  # It has been judged at the origin.
+    if stream.config.mirrors or stream.config.activity is True:
+        return  # It has been judged at the origin, or nobody has published it.
     if world.account.deletions(partition).frees:
         return  # It lost its front, and what lies below the log start is no record.
     judge = LastsJudge(truth.contents, 0, stream.config.compact)

@@ -25,6 +25,7 @@ from liftlog_sim.devices.copies import spans_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.mirrored import behind
+from liftlog_sim.runs.recounted import untold
 from liftlog_sim.runs.sickness import judge_sickness
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.removals import DeletionTruth
@@ -449,7 +450,7 @@ def unhealed(world: World) -> str:
         return problem
     if not world.workload.targets and world.knobs.streams:
         return "the streams were never created"
-    if problem := _not_retired(newest) or behind(world, newest):
+    if problem := _not_retired(newest) or behind(world, newest) or untold(world, newest):
         return problem
     drained = [node.node for node in newest.nodes.values() if node.is_emptied]
     for partition, state in newest.partitions.items():

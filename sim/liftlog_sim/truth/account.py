@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.replica.replica import Replica
 from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import Kernel
+from liftlog_sim.truth.activity import is_data
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
@@ -25,10 +27,10 @@ from liftlog_sim.truth.removals import DeletionTruth
 class Account:
     """See the module."""
 
-    def __init__(self, kernel: Kernel, mutants: Mutants) -> None:
+    def __init__(self, kernel: Kernel, mutants: Mutants, activity_room: int = ROOM) -> None:
         self.checks = Checks()
         self.mutants = mutants
-        self.metadata = MetadataTruth(mutants)
+        self.metadata = MetadataTruth(mutants, activity_room, self.checks.counts)
         self.authors = Authors(self.checks.counts, kernel)
         self.parcels = Parcels()
         self.partitions: dict[PartitionId, PartitionTruth] = {}
@@ -99,6 +101,10 @@ class Account:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""
         if not truth.id.is_journal and truth.id.stream in self.metadata.mirrors:
             self._mirrored(truth, before)
+            return
+        if is_data(truth.id, self.metadata.activity):
+            self.checks.counts["ActivityInOrder"] += 1
+            self.metadata.activity[truth.id.stream].grown(truth, before)
             return
         for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
             self.consumers(message.partition).letter(message)

@@ -20,11 +20,13 @@ from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.options.marking import marker_ms
 from liftlog.types import Entry, InvariantViolation, PartitionId
+from liftlog_sim.truth.activity import ActivityTruth
 from liftlog_sim.truth.fronts import FrontLeast
 from liftlog_sim.truth.invariants import Violation
 
@@ -55,7 +57,7 @@ class _Versions(Generic[Value]):
         return self.indexes[bisect_right(self.indexes, first) : bisect_right(self.indexes, last)]
 
 
-STATE = ("nodes", "streams", "partitions", "deletions and level", "results", "their ends", "loads")
+STATE = ("nodes", "streams", "partitions", "deletions, level and activity", "results", "their ends", "loads")
 
 
 def state_of(metadata: Metadata) -> tuple[int, ...]:
@@ -66,7 +68,7 @@ def state_of(metadata: Metadata) -> tuple[int, ...]:
         list(metadata.nodes.values()),
         list(metadata.streams.values()),
         list(metadata.partitions.values()),
-        (metadata.deleted_at, metadata.level),
+        (metadata.deleted_at, metadata.level, metadata.outbox.head, list(metadata.outbox.events)),
         list(metadata.results.items()),
         sorted(ends.items()),
         [
@@ -80,8 +82,14 @@ def state_of(metadata: Metadata) -> tuple[int, ...]:
 class MetadataTruth:
     """The committed metadata, now and at every index so far."""
 
-    def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
-        self._state = Metadata(Guards(mutants))
+    def __init__(
+        self,
+        mutants: Mutants = NO_MUTANTS,
+        activity_room: int = ROOM,
+        counts: dict[str, int] | None = None,
+    ) -> None:
+        self._checks = counts if counts is not None else {}
+        self._state = Metadata(Guards(mutants), activity_room=activity_room)
         self._states: dict[int, tuple[int, ...]] | None = None
         self._streams: dict[str, _Versions[int]] = {}
         """Id of the stream of a name; 0 = there is none."""
@@ -104,6 +112,8 @@ class MetadataTruth:
         """C7: of each stream that begins elsewhere than at 0, where."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
+        self.activity: dict[int, ActivityTruth] = {}
+        """N12: of each activity stream that there ever was, by its id."""
 
     @property
     def committed(self) -> int:
@@ -146,6 +156,8 @@ class MetadataTruth:
             raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
         if self._states is not None:
             self._states[entry.index] = state_of(state)
+        if stream := state.outbox.stream:
+            self.activity.setdefault(stream, ActivityTruth(stream, self._checks)).happened(state)
         if not state.changed:
             return
         self._note(entry.index, list(state.changed))

@@ -26,6 +26,9 @@
                          committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
     MirrorIsPrefix       what a mirror has committed, its origin has committed at the same offset; where it
                          has no record, the origin's is gone, see `truth/mirrors.py` (R28)
+    ActivityInOrder      before each event in an activity stream stands the one before it, or that some are
+                         missing; what comes again begins where an epoch does, see `truth/activity.py` (N12)
+    TrimmedIsTold        what has left the outbox is committed in the activity stream (N12)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -141,6 +144,8 @@ STEP_INVARIANTS = (
     "DeliveriesNumbered",
     "DeadLettersStored",
     "MirrorIsPrefix",
+    "ActivityInOrder",
+    "TrimmedIsTold",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -194,7 +199,7 @@ RARE_INVARIANTS = (
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue"),
-    *("DeadLettersStored", "MirrorIsPrefix"),
+    *("DeadLettersStored", "MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )

@@ -55,7 +55,7 @@ OK, DIVERGED, BELOW_START = 0, 1, 5
 Question = tuple[int, int, int]
 """Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
 which epoch, its number."""
-PUBLISHED = ("Published", "LastsTold", "Mirrored")
+PUBLISHED = ("Published", "LastsTold", "Mirrored", "TimerFired")
 """The events in which a leader writes, some of it only when it knows the last record of a subject (L9), and
 markers where that goes (R24); the last is the answer of a mirror's origin (R28). The model lets it write at
 any moment.
