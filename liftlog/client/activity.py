@@ -16,7 +16,7 @@ EVENTS_MISSING = "events.missing"
 """In the place of events that had no room: up to this id some are missing."""
 
 
-class Activity(NamedTuple):
+class ToldEvent(NamedTuple):
     """One event. `body`: all that the record says, see docs/activity.md."""
 
     id: int
@@ -41,7 +41,7 @@ async def activity(
     start: Start = EARLIEST,
     follow: bool = False,
     filter: str | None = None,
-) -> AsyncIterator[Activity]:
+) -> AsyncIterator[ToldEvent]:
     """The events of the activity stream in the order of their ids. What a new leader tells again is left out,
     and what retention has removed, too. `filter`: a pattern of subjects, as for other streams.
     """
@@ -53,4 +53,4 @@ async def activity(
             body = json.loads(record.value or b"{}")
             if body["id"] > last:
                 last = body["id"]
-                yield Activity(last, body["event"], record.offset, record.timestamp_ms, body)
+                yield ToldEvent(last, body["event"], record.offset, record.timestamp_ms, body)

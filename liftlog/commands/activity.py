@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 
-from liftlog.client.activity import Activity, activity, activity_stream
+from liftlog.client.activity import ToldEvent, activity, activity_stream
 from liftlog.client.bounds import At, Start
 from liftlog.commands.common import (
     add_client_options,
@@ -101,7 +101,7 @@ async def _watch(args: argparse.Namespace) -> int:
     return 0
 
 
-def line_of(one: Activity) -> str:
+def line_of(one: ToldEvent) -> str:
     """An event for people."""
     moment = datetime.datetime.fromtimestamp(one.timestamp_ms / 1000, datetime.UTC)
     body = one.body

@@ -85,7 +85,7 @@ METADATA_REFUSED = _gauge(
     "metadata_refused", "1 while the disk takes no metadata: the node reads on and leads nothing new."
 )
 ACTIVITY_WAITING = _gauge(
-    "activity_waiting", "Events that the activity stream does not tell yet, as this node knows; 4,096 at most."
+    "activity_waiting", "Events that the activity stream does not tell yet, as this node knows; 4,096 fit."
 )
 
 # -- partitions of the cluster, as this node knows them ------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.client.activity import Activity, activity, activity_stream
+from liftlog.client.activity import ToldEvent, activity, activity_stream
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.real
 NAME = "__activity"
 
 
-async def told(cluster: Harness) -> list[Activity]:
+async def told(cluster: Harness) -> list[ToldEvent]:
     stream = activity_stream(await cluster.client.streams())
     return [one async for one in activity(cluster.client, stream)]
 
 
-def of_streams(events: list[Activity]) -> list[tuple[str, str]]:
+def of_streams(events: list[ToldEvent]) -> list[tuple[str, str]]:
     """What has happened to streams but the activity stream itself."""
     found = [(one.event, one.body["stream"]) for one in events if one.event.startswith("stream.")]
     return [one for one in found if one[1] != NAME]
@@ -49,7 +49,7 @@ def test_n12_what_happens_is_told_though_the_leader_of_the_stream_is_killed(tmp_
             kinds = ("created", "paused", "resumed", "deleted")
             expected += [(f"stream.{kind}", name) for kind in kinds]
 
-        async def all_told() -> list[Activity]:
+        async def all_told() -> list[ToldEvent]:
             events = await told(cluster)
             return events if len(of_streams(events)) == len(expected) else []
 

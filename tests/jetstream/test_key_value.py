@@ -451,6 +451,44 @@ async def test_a_full_bucket_refuses(user: User) -> None:
     await kv.put("b", b"x" * 900)
 
 
+TAKES_A_REPLACEMENT = (
+    "refused, as by nats-server where the stream has several replicas: with one it takes a value that is no "
+    "longer than the oldest of its key, which goes in the same step, if the put expects nothing"
+)
+
+
+@proves(V, "max_bytes", "another value for a key of a full bucket")
+@differs(TAKES_A_REPLACEMENT)
+async def test_a_full_bucket_and_another_value_for_a_key_that_is_there(user: User) -> None:
+    kv = await bucket(user, max_bytes=2000)
+    await kv.put("a", b"x" * 900)
+    await kv.put("b", b"x" * 900)
+    refuses = user.liftlog or user.server.replicas > 1
+    for length in (900, 10):
+        if refuses and length == 900:
+            with pytest.raises(errors.APIError) as caught:
+                await kv.put("a", b"y" * length)
+            assert caught.value.err_code == 10077
+        elif not refuses:
+            await kv.put("a", b"y" * length)
+    entry = await kv.get("a")
+    assert entry.value == (b"x" * 900 if refuses else b"y" * 10)
+    if not refuses:
+        with pytest.raises(errors.APIError) as caught:
+            await kv.put("a", b"z" * 1100)
+        assert caught.value.err_code == 10077
+
+
+@proves(V, "max_bytes", "update of a key of a full bucket")
+async def test_a_full_bucket_and_an_update(user: User) -> None:
+    kv = await bucket(user, max_bytes=2000)
+    revision = await kv.put("a", b"x" * 900)
+    await kv.put("b", b"x" * 900)
+    with pytest.raises(errors.APIError) as caught:
+        await kv.update("a", b"y" * 900, last=revision)
+    assert caught.value.err_code == 10077
+
+
 @proves(V, "update", "a bucket as a lock")
 async def test_a_bucket_is_a_lock(user: User) -> None:
     kv = await bucket(user)
