@@ -67,8 +67,9 @@ import msgspec
 from liftlog import eventlog
 from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
+from liftlog.nodeconfig import NodeConfig
 from liftlog.security import how_to_make, read_secrets
-from liftlog.types import LiftlogError, NodeConfig
+from liftlog.types import LiftlogError
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
 DEFAULT_CLUSTER = "liftlog"

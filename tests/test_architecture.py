@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog": ("liftlog.version",),
     "liftlog.types": (),
     "liftlog.bounds": (),
+    "liftlog.nodeconfig": ("liftlog.types",),
     "liftlog.mutants": (),
     "liftlog.version": (),
     "liftlog.messages": ("liftlog.types", "liftlog.offsets"),
@@ -60,6 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.core": (
         "liftlog.types",
         "liftlog.bounds",
+        "liftlog.nodeconfig",
         "liftlog.mutants",
         "liftlog.messages",
         "liftlog.codec",
@@ -89,6 +91,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.format"),
     "liftlog.config": (
         "liftlog.types",
+        "liftlog.nodeconfig",
         "liftlog.eventlog",
         "liftlog.nats_login",
         "liftlog.security",

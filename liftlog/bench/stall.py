@@ -19,8 +19,9 @@ from liftlog.bench.store import FIRST_MS, LOG, Folders, Store, compaction_slice
 from liftlog.core.replica.upkeep import SLICE_BYTES
 from liftlog.format import encode_messages
 from liftlog.messages import AppendLog, Compacted, Durable, Event
+from liftlog.nodeconfig import NodeConfig
 from liftlog.real.storage_runner import GroupRunner
-from liftlog.types import LiftlogError, Message, NodeConfig, Ticket
+from liftlog.types import LiftlogError, Message, Ticket
 
 INTERVAL_S = 0.004
 BATCH_MESSAGES = 64

@@ -27,7 +27,8 @@ from liftlog.messages import (
     ReplyClient,
     Send,
 )
-from liftlog.types import GroupInDoubt, InvariantViolation, NodeConfig, PartitionId, Ticket
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import GroupInDoubt, InvariantViolation, PartitionId, Ticket
 
 
 class Context(Status):

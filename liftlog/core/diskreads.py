@@ -11,7 +11,8 @@ at once, and try again at the next tick.
 from __future__ import annotations
 
 from liftlog.mutants import Mutants
-from liftlog.types import NodeConfig, PartitionId
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import PartitionId
 
 FollowerRead = tuple[PartitionId, int, bool]
 """(log, follower, whether it is a damaged range)."""

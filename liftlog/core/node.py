@@ -80,6 +80,7 @@ from liftlog.messages import (
     intake,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     RAFT_LOG,
     ClusterEpoch,
@@ -87,7 +88,6 @@ from liftlog.types import (
     InvariantViolation,
     LiftlogError,
     LogSummary,
-    NodeConfig,
     PartitionId,
     Recovered,
 )

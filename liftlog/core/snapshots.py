@@ -15,16 +15,8 @@ from liftlog.core.context import Context
 from liftlog.core.metadata.image import Certificate, ImageReader, ImageWriter
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import SaveSnapshot, SnapshotRefused, intake
-from liftlog.types import (
-    NO_TICKET,
-    Entry,
-    GroupMember,
-    InvariantViolation,
-    LiftlogError,
-    Members,
-    NodeConfig,
-    Snapshot,
-)
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import NO_TICKET, Entry, GroupMember, InvariantViolation, LiftlogError, Members, Snapshot
 
 BYTES_MAX = 16 * 1024 * 1024
 """Commands of so many bytes since the last snapshot are a reason for the next, however few they are."""

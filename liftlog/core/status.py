@@ -7,7 +7,8 @@ what it hears of clocks, disk and NATS.
 from __future__ import annotations
 
 from liftlog.core.hints import Hints
-from liftlog.types import InvariantViolation, NodeConfig, invariant
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import InvariantViolation, invariant
 
 
 class Status:

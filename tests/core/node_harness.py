@@ -65,6 +65,7 @@ from liftlog.messages import (
     TruncateLog,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     NO_TICKET,
     RAFT_LOG,
@@ -74,7 +75,6 @@ from liftlog.types import (
     Identity,
     LogOptions,
     Message,
-    NodeConfig,
     PartitionId,
     Recovered,
     StreamConfig,

@@ -35,7 +35,8 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
-from liftlog.types import Entry, HardState, NodeConfig, Snapshot, Ticket
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import Entry, HardState, Snapshot, Ticket
 from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 
 SETTLE_ROUNDS_MAX = 400

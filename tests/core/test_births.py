@@ -21,6 +21,7 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     FIRST_CLUSTER,
     NO_CLUSTER,
@@ -29,7 +30,6 @@ from liftlog.types import (
     HardState,
     Identity,
     LiftlogError,
-    NodeConfig,
     Recovered,
 )
 from tests.core.test_clusterview import answer, contact, stream

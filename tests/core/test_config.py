@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from liftlog import config
+from liftlog.nodeconfig import NodeConfig
 from liftlog.security import ensure_secret_file
-from liftlog.types import LiftlogError, NodeConfig
+from liftlog.types import LiftlogError
 
 GOOD = """
 cluster = "test"

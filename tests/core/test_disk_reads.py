@@ -22,7 +22,8 @@ from liftlog.messages import (
     Send,
 )
 from liftlog.mutants import NO_MUTANTS
-from liftlog.types import ClientRef, NodeConfig, PartitionId
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import ClientRef, PartitionId
 from tests.core.node_harness import World
 
 

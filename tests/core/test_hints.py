@@ -9,7 +9,7 @@ import pytest
 from liftlog.core.hints import Hints
 from liftlog.messages import AppendRequest, Heartbeat, HeartbeatReply, PeerBack, PeerLost, Received, VoteReply
 from liftlog.mutants import Mutants
-from liftlog.types import NodeConfig
+from liftlog.nodeconfig import NodeConfig
 from tests.core.node_harness import NETWORK_S, World
 
 

@@ -47,6 +47,7 @@ from liftlog.messages import (
     VisibleReadRequest,
 )
 from liftlog.mutants import Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     FEATURE_LEVEL,
     Entry,
@@ -54,7 +55,6 @@ from liftlog.types import (
     Identity,
     LiftlogError,
     LogBase,
-    NodeConfig,
     Recovered,
     Snapshot,
     StreamConfig,

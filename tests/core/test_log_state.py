@@ -18,13 +18,13 @@ from liftlog.core.replica.role_state import FollowerState, Following, LeaderStat
 from liftlog.core.replica.state import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
 from liftlog.format import encode_messages
 from liftlog.messages import Compacted
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     Batch,
     EpochStart,
     InvariantViolation,
     LogSummary,
     Message,
-    NodeConfig,
     OffsetRange,
     PartitionId,
     TailState,

@@ -14,7 +14,8 @@ from liftlog.core.metadata.subjects import config_problem, queue_of, rivalry
 from liftlog.core.replica.listening import Listening
 from liftlog.messages import StreamChanges, Subscribe
 from liftlog.mutants import Mutants
-from liftlog.types import NodeConfig, PartitionId, StreamConfig
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.targets import Target

@@ -11,7 +11,8 @@ from liftlog.core.guards import Guards
 from liftlog.core.raft.log import RaftLog
 from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, RaftState
 from liftlog.messages import Effect
-from liftlog.types import Entry, HardState, InvariantViolation, NodeConfig, Ticket
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import Entry, HardState, InvariantViolation, Ticket
 
 
 def state(term: int = 3, terms: tuple[int, ...] = (1, 2, 3)) -> RaftState:

@@ -8,7 +8,7 @@ from typing import Any
 from liftlog.core.metadata.commands import AdmitNode, RemoveNode
 from liftlog.core.roster import Roster
 from liftlog.messages import Effect, JoinQuery, JoinReply, KnowPeers, Send
-from liftlog.types import NodeConfig
+from liftlog.nodeconfig import NodeConfig
 from tests.core.metadata_harness import Cluster
 
 FOUNDERS = [(1, "h1:2"), (2, "h2:2"), (3, "h3:2")]

@@ -12,17 +12,8 @@ from liftlog.core.proposals import Sending
 from liftlog.core.slices import Slices
 from liftlog.messages import ClientRequest, CreateStreamRequest, Event, Outcome, TimerFired
 from liftlog.mutants import Mutants
-from liftlog.types import (
-    ClientRef,
-    Entry,
-    HardState,
-    Identity,
-    LogBase,
-    NodeConfig,
-    PartitionId,
-    Recovered,
-    StreamConfig,
-)
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import ClientRef, Entry, HardState, Identity, LogBase, PartitionId, Recovered, StreamConfig
 from tests.core.metadata_harness import picture
 from tests.core.node_harness import World
 

@@ -11,7 +11,7 @@ from liftlog.core.metadata.commands import UNSENT, PromoteSpare, SetVoter
 from liftlog.core.metadata.records import SPARE, STALE, VOTES
 from liftlog.core.replacing import Replacing
 from liftlog.mutants import Mutants
-from liftlog.types import NodeConfig
+from liftlog.nodeconfig import NodeConfig
 from tests.core.metadata_harness import Cluster
 
 CONFIG = NodeConfig(node=1, voters=(1, 2, 3), learners=(4, 5), tick_ms=100, spare_after_ms=1000)

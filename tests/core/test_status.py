@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.status import Status
-from liftlog.types import InvariantViolation, NodeConfig
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import InvariantViolation
 
 
 def status() -> Status:

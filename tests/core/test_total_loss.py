@@ -27,6 +27,7 @@ from liftlog.core.total_loss.plan import (
 )
 from liftlog.core.total_loss.reports import CopyReport, DiskReport, KnownNode, surveyed
 from liftlog.messages import Received, VoteRequest
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     FIRST_CLUSTER,
     NO_CLUSTER,
@@ -36,7 +37,6 @@ from liftlog.types import (
     Identity,
     LiftlogError,
     Members,
-    NodeConfig,
     PartitionId,
     Recovered,
 )

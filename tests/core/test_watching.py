@@ -11,15 +11,8 @@ import pytest
 from liftlog.core.node import Node
 from liftlog.eventlog import Sparing
 from liftlog.messages import TIMER_REST, TIMER_TICK, LogOpened, Outcome, TimerFired
-from liftlog.types import (
-    HardState,
-    Identity,
-    LogSummary,
-    NodeConfig,
-    PartitionId,
-    Recovered,
-    TailState,
-)
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import HardState, Identity, LogSummary, PartitionId, Recovered, TailState
 from liftlog.watching import ALONE_TICKS, COPIES_A_TICK, Watcher
 
 COPIES = [PartitionId(1, index) for index in range(5 * COPIES_A_TICK)]

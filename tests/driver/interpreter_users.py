@@ -45,7 +45,7 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.mutants import NO_MUTANTS
-from liftlog.types import NodeConfig
+from liftlog.nodeconfig import NodeConfig
 from liftlog_sim.cover.manual_node import ManualNode, ScenarioRefused
 from liftlog_sim.cover.raft import Voter
 from liftlog_sim.devices.clock import STANDSTILL_MS, SimClock

@@ -12,7 +12,8 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 
-from liftlog.types import NodeConfig, StreamConfig
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

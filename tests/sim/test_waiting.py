@@ -17,7 +17,8 @@ from liftlog.messages import (
     SubjectsFolded,
     SubjectsTold,
 )
-from liftlog.types import NO_OFFSET, NodeConfig, PartitionId
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import NO_OFFSET, PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
 from liftlog_sim.watching.waiting import WaitingReads
 

@@ -11,7 +11,8 @@ from liftlog.core.metadata.commands import ChangeIsr, ConfirmNode, ExpireNode, F
 from liftlog.core.metadata.records import OK, PartitionState
 from liftlog.messages import HeartbeatReply, PeerLost, Send
 from liftlog.mutants import NO_MUTANTS
-from liftlog.types import NodeConfig, PartitionId
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import PartitionId
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.account import Account

@@ -10,9 +10,9 @@ import pytest
 
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.node import Node
+from liftlog.nodeconfig import NodeConfig
 from liftlog.real.disk import RealDisk
 from liftlog.storage.engine import StorageEngine
-from liftlog.types import NodeConfig
 from tests.releases import ROOT, releases, unpack
 
 RELEASES = [release.version for release in releases()]

@@ -114,6 +114,7 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     BEGINNING,
     NO_NODE,
@@ -123,7 +124,6 @@ from liftlog.types import (
     Identity,
     LogBase,
     Members,
-    NodeConfig,
     Snapshot,
     Ticket,
 )

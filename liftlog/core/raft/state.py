@@ -25,6 +25,7 @@ from liftlog.core.hints import Hints
 from liftlog.core.raft.log import RaftLog
 from liftlog.core.raft.members import Configurations, founders
 from liftlog.messages import Effect, InstallSnapshot, PeerMessage
+from liftlog.nodeconfig import NodeConfig
 from liftlog.types import (
     BEGINNING,
     NO_NODE,
@@ -34,7 +35,6 @@ from liftlog.types import (
     InvariantViolation,
     LogBase,
     Members,
-    NodeConfig,
     Snapshot,
     Ticket,
     invariant,

@@ -15,18 +15,8 @@ from liftlog.core.raft.birth import BORN, Birth, Certificate
 from liftlog.core.raft.members import founders
 from liftlog.core.raft.state import RaftState, Refuse
 from liftlog.messages import BirthQuery, BirthReply, Effect, PeerMessage, SaveHardState, Send
-from liftlog.types import (
-    BEGINNING,
-    NO_TICKET,
-    Entry,
-    HardState,
-    Identity,
-    LogBase,
-    Members,
-    NodeConfig,
-    Snapshot,
-    Ticket,
-)
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import BEGINNING, NO_TICKET, Entry, HardState, Identity, LogBase, Members, Snapshot, Ticket
 
 
 class VoterMemory(RaftState):

@@ -45,8 +45,9 @@ from liftlog.messages import (
     Received,
 )
 from liftlog.mutants import Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.trace.replica_lines import Office, ReplicaState
-from liftlog.types import Entry, Message, NodeConfig, PartitionId, StreamConfig
+from liftlog.types import Entry, Message, PartitionId, StreamConfig
 from liftlog_sim.cover.manual_node import ManualNode, ScenarioRefused
 from liftlog_spec.cover.scenario import Head, ScenarioStep
 

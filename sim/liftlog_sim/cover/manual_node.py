@@ -29,10 +29,11 @@ from liftlog.messages import (
     TruncateLog,
 )
 from liftlog.mutants import Mutants
+from liftlog.nodeconfig import NodeConfig
 from liftlog.storage.engine import StorageEngine
 from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep
 from liftlog.trace.replica_recorder import Recorder
-from liftlog.types import LiftlogError, NodeConfig, PartitionId, Recovered
+from liftlog.types import LiftlogError, PartitionId, Recovered
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.copies import places, segment_paths
 from liftlog_sim.devices.disk import SimDisk

@@ -41,7 +41,8 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.mutants import Mutants
-from liftlog.types import HardState, LiftlogError, NodeConfig
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import HardState, LiftlogError
 from liftlog_sim.cover.manual_node import ScenarioRefused
 from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 from liftlog_spec.cover.scenario import Head, ScenarioStep

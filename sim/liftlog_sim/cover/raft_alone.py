@@ -32,7 +32,8 @@ from liftlog.messages import (
     TimerFired,
     TruncateLog,
 )
-from liftlog.types import BEGINNING, Entry, HardState, Identity, LogBase, NodeConfig, Snapshot, Ticket
+from liftlog.nodeconfig import NodeConfig
+from liftlog.types import BEGINNING, Entry, HardState, Identity, LogBase, Snapshot, Ticket
 from liftlog_sim.devices.still import STILL
 
 Sent = Callable[[int, int, PeerMessage], None]

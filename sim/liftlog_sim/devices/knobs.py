@@ -11,8 +11,9 @@ from collections.abc import Iterable
 import msgspec
 
 from liftlog.messages import CompactLog, FoldSubjects, ReadLog, StorageJob
+from liftlog.nodeconfig import NodeConfig
 from liftlog.storage.log import StorageOptions
-from liftlog.types import NodeConfig, StreamConfig
+from liftlog.types import StreamConfig
 from liftlog_sim.devices.connections import HintOptions
 from liftlog_sim.devices.options import BusOptions, NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND

@@ -65,9 +65,10 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.mutants import NO_MUTANTS
+from liftlog.nodeconfig import NodeConfig
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
-from liftlog.types import ClientRef, Entry, HardState, Message, NodeConfig, PartitionId, StreamConfig
+from liftlog.types import ClientRef, Entry, HardState, Message, PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.disk import SimDisk
 from liftlog_sim.devices.still import STILL, StillWorld

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from liftlog.messages import Effect, Event
+from liftlog.nodeconfig import NodeConfig
 from liftlog.trace.raft_lines import RaftState
 from liftlog.trace.raft_recorder import RaftRecorder, echo_of
 from liftlog.trace.replica_recorder import Recorder, Told
-from liftlog.types import NodeConfig
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
 
 if TYPE_CHECKING:
