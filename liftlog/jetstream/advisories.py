@@ -1,12 +1,14 @@
-"""Advisories: what happens to streams, and which messages are terminated, is told to whoever listens, by the
-door that was asked to do it.
+"""Advisories: what happens to streams and consumers is told to whoever listens.
 
-As with nats-server nobody keeps them: who does not listen misses them.
+What a door is asked to do it tells itself. What only a leader knows, as that a message was delivered as often
+as it may be, the node tells that leads, if a door is in its process. As with nats-server nobody keeps them:
+who does not listen misses them.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,6 +16,7 @@ from liftlog.jetstream.ackwords import AckSubject
 from liftlog.jetstream.answers import rfc3339
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.states import now_ms
+from liftlog.messages import TOLD_MAX_DELIVERIES, TellAdvisory
 
 SUBJECT = "$JS.EVENT.ADVISORY"
 WORDS = {"create": "CREATED", "delete": "DELETED", "modify": "UPDATED"}
@@ -39,12 +42,29 @@ async def tell_of_termination(room: Room, about: AckSubject, reason: str) -> Non
     await _tell(room, f"CONSUMER.MSG_TERMINATED.{about.stream}.{about.consumer}", "terminated", told)
 
 
+def leaders_advisory(advisory: TellAdvisory, domain: str) -> tuple[bytes, bytes]:
+    """What a leader has to tell, as JetStream says it: the subject, and the text."""
+    assert advisory.kind == TOLD_MAX_DELIVERIES, advisory.kind
+    told = {
+        "stream": advisory.stream,
+        "consumer": advisory.consumer,
+        "stream_seq": advisory.offset + 1,
+        "deliveries": advisory.count,
+    }
+    subject = f"CONSUMER.MAX_DELIVERIES.{advisory.stream}.{advisory.consumer}"
+    return f"{SUBJECT}.{subject}".encode(), _text("max_deliver", told, domain)
+
+
 async def _tell(room: Room, subject: str, kind: str, told: dict[str, object]) -> None:
+    await room.nats.publish(f"{SUBJECT}.{subject}", _text(kind, told, room.domain))
+
+
+def _text(kind: str, told: Mapping[str, object], domain: str) -> bytes:
     advisory = {
         "type": f"io.nats.jetstream.advisory.v1.{kind}",
         "id": secrets.token_hex(11),
         "timestamp": rfc3339(now_ms()),
         **told,
-        "domain": room.domain,
+        "domain": domain,
     }
-    await room.nats.publish(f"{SUBJECT}.{subject}", msgspec.json.encode(advisory))
+    return msgspec.json.encode(advisory)

@@ -475,6 +475,22 @@ class PublishLetter(Effect):
     value: bytes
 
 
+TOLD_MAX_DELIVERIES = "max-deliveries"
+"""A message was delivered as often as it may be: `offset`, `count`."""
+
+
+class TellAdvisory(Effect):
+    """Tell whoever listens what this leader knows, and no door of JetStream's that is asked. Nobody keeps it,
+    and it may be lost. `kind`: one of the words above; the rest as that says.
+    """
+
+    kind: str
+    stream: str
+    consumer: str = ""
+    offset: int = NO_OFFSET
+    count: int = 0
+
+
 class SpannedRead(msgspec.Struct, frozen=True):
     """A `ReadReply` whose batches still lie in files. On the wire their bytes stand in `reply.batches`.
 

@@ -27,6 +27,7 @@ from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
 from liftlog.core.consumers.pullroom import PullTurn, WaitingPull
 from liftlog.core.consumers.state import Consumer, line_between, runs_alike
+from liftlog.core.replica.advising import Advisories
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.deadletters import DeadLetters
@@ -88,9 +89,9 @@ class ConsumersLead:
     """
 
     __slots__ = (
-        *("_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle", "_inherited"),
-        *("_leading", "_log", "_making", "_office", "_queue", "_removed", "_settling", "_swept", "_wrote"),
-        *("counting", "interest", "letters"),
+        *("_advisories", "_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle"),
+        *("_inherited", "_leading", "_log", "_making", "_office", "_queue", "_removed", "_settling"),
+        *("_swept", "_wrote", "counting", "interest", "letters"),
     )
 
     def __init__(
@@ -120,6 +121,7 @@ class ConsumersLead:
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
         self.letters = DeadLetters(data, removed, office.epoch, self)
+        self._advisories = Advisories(data)
         self._settling = Settlements(data, removed, self._agenda, self)
         self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._queue = WorkQueue(data, office, removed)
@@ -415,6 +417,7 @@ class ConsumersLead:
             self.done(flight, gone, GONE)
         if given_up:
             self._ctx.mark("K6.limit")
+            self._advisories.given_up(flight, given_up)
             self.no_more(flight, given_up, AT_LIMIT)
 
     def _deliver(self, flight: Flight, turn: PullTurn, start: int, batches: list[Batch]) -> bool:
