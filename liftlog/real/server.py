@@ -295,11 +295,6 @@ def assemble(
         # Where messages crowd, the next of them are looked at while the disk is busy.
         return (storage.busy and not plenty) or node.awaits_followers(partitions)
 
-    def tell(advisory: TellAdvisory) -> None:
-        # Where no door is, nobody has asked for JetStream's words on this NATS.
-        if beside is not None and bus.connected:
-            bus.answer(*beside.words(advisory))
-
     if onlooker is None:
         storage = GroupRunner(engine, deliver)
     else:
@@ -327,7 +322,7 @@ def assemble(
         must_wait=must_wait,
         reading=reading,
     )
-    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=tell)
+    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
@@ -340,6 +335,16 @@ def assemble(
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
+
+
+def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], None]:
+    """Publishes advisories, as the door beside words them. Where none is, nobody asked for its words here."""
+
+    def tell(advisory: TellAdvisory) -> None:
+        if beside is not None and bus.connected:
+            bus.answer(*beside.words(advisory))
+
+    return tell
 
 
 def release_number(version: str) -> int:
