@@ -477,6 +477,10 @@ class PublishLetter(Effect):
 
 TOLD_MAX_DELIVERIES = "max-deliveries"
 """A message was delivered as often as it may be: `offset`, `count`."""
+TOLD_PINNED = "pinned"
+"""A client is pinned (K10): `group`, `pin`."""
+TOLD_UNPINNED = "unpinned"
+"""It is so no more: `group`, `reason`."""
 
 
 class TellAdvisory(Effect):
@@ -489,6 +493,9 @@ class TellAdvisory(Effect):
     consumer: str = ""
     offset: int = NO_OFFSET
     count: int = 0
+    group: str = ""
+    pin: str = ""
+    reason: str = ""
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

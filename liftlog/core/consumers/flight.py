@@ -164,10 +164,15 @@ class Flight:
         return bool(self.flying or self.settling)
 
     @property
+    def waiting(self) -> int:
+        """How many are pending, by what is folded, or delivered by what is written."""
+        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
+        return len(self.consumer.pending) + new
+
+    @property
     def room(self) -> int:
         """How many may be delivered for the first time now."""
-        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
-        return self.consumer.config.max_ack_pending - len(self.consumer.pending) - new
+        return self.consumer.config.max_ack_pending - self.waiting
 
     def count(self, offset: int) -> int:
         """How often it was delivered so far."""

@@ -1,11 +1,11 @@
-"""Who waits for messages of one consumer, and whose turn it is: the one place where a leader chooses among
-those that pull (ADR 0091).
+"""Who waits for messages of one consumer, and in which order they are looked at: the one place where a leader
+keeps those that pull (ADR 0091). Who of them is given messages says `liftlog/core/replica/priorities.py`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from liftlog.messages import PullRequest
@@ -22,10 +22,6 @@ class WaitingPull(NamedTuple):
     """So many questions were asked before it came (K8)."""
 
 
-IsCounted = Callable[[WaitingPull], bool]
-"""Whether it is counted for this one what is to come (K8)."""
-
-
 class PullTurn(NamedTuple):
     """Who is given the next messages, and how many at most."""
 
@@ -33,13 +29,25 @@ class PullTurn(NamedTuple):
     most: int
 
 
-class PullRoom:
-    """The pulls of one consumer that wait at its leader, in the order in which they came."""
+class Pin(NamedTuple):
+    """K10: one client is given everything, until a tick at which it has begun no pull for so long."""
 
-    __slots__ = ("_pulls",)
+    id: str
+    group: str
+    until: int
+    since_ms: int
+
+
+class PullRoom:
+    """The pulls of one consumer that wait at its leader: the least number first (`prioritized`; else all have
+    the same), and of one number in the order in which they came.
+    """
+
+    __slots__ = ("_pulls", "pin")
 
     def __init__(self) -> None:
         self._pulls: deque[WaitingPull] = deque()
+        self.pin: Pin | None = None
 
     def __len__(self) -> int:
         return len(self._pulls)
@@ -47,19 +55,17 @@ class PullRoom:
     def __iter__(self) -> Iterator[WaitingPull]:
         return iter(self._pulls)
 
-    def add(self, pull: WaitingPull) -> None:
-        """It has come."""
-        self._pulls.append(pull)
-
     @property
     def first(self) -> WaitingPull | None:
-        """Who waits longest."""
+        """Who is looked at first."""
         return self._pulls[0] if self._pulls else None
 
-    def next(self, is_counted: IsCounted) -> PullTurn | None:
-        """Whose turn it is; None: nobody's, or it is not counted yet what is to come."""
-        first = self.first
-        return PullTurn(first, first.request.messages) if first is not None and is_counted(first) else None
+    def add(self, pull: WaitingPull) -> None:
+        """It has come."""
+        place = len(self._pulls)
+        while place and self._pulls[place - 1].request.priority > pull.request.priority:
+            place -= 1
+        self._pulls.insert(place, pull)
 
     def remove(self, pull: WaitingPull) -> None:
         """It waits no more: it is answered."""
@@ -80,3 +86,7 @@ class PullRoom:
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""
         self._pulls = deque(pull for pull in self._pulls if pull.client != client)
+
+    def pins(self, pin: Pin | None) -> None:
+        """This one is pinned from now on; None: nobody is."""
+        self.pin = pin

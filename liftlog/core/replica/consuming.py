@@ -33,6 +33,7 @@ from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.inherited import Inherited
 from liftlog.core.replica.interest import Interest
+from liftlog.core.replica.priorities import Priorities
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.settling import Settlements
@@ -68,6 +69,7 @@ from liftlog.messages import (
     SubjectsFolded,
     SubjectsTold,
     TimeFound,
+    UnpinRequest,
     runs_of,
 )
 from liftlog.types import Batch, ClientRef, LiftlogError
@@ -90,8 +92,8 @@ class ConsumersLead:
 
     __slots__ = (
         *("_advisories", "_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle"),
-        *("_inherited", "_leading", "_log", "_making", "_office", "_queue", "_removed", "_settling"),
-        *("_swept", "_wrote", "counting", "interest", "letters"),
+        *("_inherited", "_leading", "_log", "_making", "_office", "_priorities", "_queue"),
+        *("_removed", "_settling", "_swept", "_wrote", "counting", "interest", "letters"),
     )
 
     def __init__(
@@ -122,6 +124,8 @@ class ConsumersLead:
         self.counting = Counting(log, data, removed)
         self.letters = DeadLetters(data, removed, office.epoch, self)
         self._advisories = Advisories(data)
+        epoch = leading.epoch
+        self._priorities = Priorities(data, epoch, self.counting, self._advisories, self.reply)
         self._settling = Settlements(data, removed, self._agenda, self)
         self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._queue = WorkQueue(data, office, removed)
@@ -204,12 +208,15 @@ class ConsumersLead:
                     self._pull(client, request)
                 case SettleRequest():
                     self._settling.settle(client, request)
+                case UnpinRequest():
+                    self._unpin(client, request)
         self._flush()
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
         self.counting.remove(number)
+        self._priorities.dropped(number)
         self.interest.dropped()
         for pull in flight.pulls.take_all() if flight is not None else ():
             self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
@@ -314,6 +321,10 @@ class ConsumersLead:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
             return
+        refusal = self._priorities.refusal(flight, request)
+        if refusal is not None:
+            self.reply(client, refusal)
+            return
         wait_ms = request.wait_ms or (self._ctx.config.request_timeout_ms if flight.filters else 0)
         until = self.after(wait_ms) if wait_ms else self._ctx.ticks + 1
         flight.pulls.add(WaitingPull(client, request, until, self.counting.questions))
@@ -327,10 +338,22 @@ class ConsumersLead:
         first = flight.pulls.first
         if first is None or not at_once or flight.reading or not self._inherited.heeds():
             return
-        if self.counting.is_known(flight, first.since):
+        # Else who is looked at first is given what there is, and that is not known yet.
+        known_for = at_once if flight.consumer.config.priority else [first]
+        if all([self.counting.is_known(flight, pull.since) for pull in known_for]):
             for pull in at_once:
                 flight.pulls.remove(pull)
                 self.reply(pull.client, self._nothing(pull.request))
+
+    def _unpin(self, client: ClientRef, request: UnpinRequest) -> None:
+        """K10: others may be given messages."""
+        flight = self.flight(request.consumer)
+        if flight is None:
+            self.unknown_number(client, request.consumer)
+            return
+        self.heard(flight)
+        self.reply(client, self._priorities.unpin(flight, request.group) or DoneReply())
+        self.serve(flight)
 
     def _nothing(self, request: PullRequest) -> PullReply:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
@@ -357,7 +380,7 @@ class ConsumersLead:
                     return
             else:
                 return
-            turn = self._turn(flight)
+            turn = self._priorities.turn(flight, start < flight.ahead)
             if turn is None:
                 return
             data = self._data
@@ -372,10 +395,6 @@ class ConsumersLead:
             if not self._deliver(flight, turn, start, batches):
                 return
 
-    def _turn(self, flight: Flight) -> PullTurn | None:
-        """Who is given the next messages. Nobody is before it is counted for it what is to come (K8)."""
-        return flight.pulls.next(lambda pull: self.counting.is_known(flight, pull.since))
-
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
         flight = self._agenda.has_read(event.request)
@@ -386,8 +405,9 @@ class ConsumersLead:
                 self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
         elif flight.pulls and self._inherited.serves(self.write) and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
-            turn = None if self._is_passed(flight, flight.start) else self._turn(flight)
-            if turn is None or self._deliver(flight, turn, flight.start, batches):
+            passed, start = self._is_passed(flight, flight.start), flight.start
+            turn = None if passed else self._priorities.turn(flight, start < flight.ahead)
+            if passed or (turn is not None and self._deliver(flight, turn, start, batches)):
                 self.serve(flight)
         self._flush()
 
@@ -479,6 +499,7 @@ class ConsumersLead:
             batches=frames,
             sequence=first,
             to_come=self.counting.behind(flight),
+            pin=self._priorities.gives(flight, pull),
         )
         if at_once:
             self._ctx.mark("K4.unrecorded")
@@ -543,6 +564,7 @@ class ConsumersLead:
             text = "not every replica in sync has it yet; it may still happen, ask again"
             self.reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
         self._making.tick()
+        self._priorities.tick()
         if self._removed.consumers.by_number and self._inherited.serves(self.write):
             self._write_off()
         self.counting.tick()
