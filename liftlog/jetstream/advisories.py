@@ -16,9 +16,15 @@ from liftlog.jetstream.ackwords import AckSubject
 from liftlog.jetstream.answers import rfc3339
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.states import now_ms
-from liftlog.messages import TOLD_MAX_DELIVERIES, TellAdvisory
+from liftlog.messages import TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
 
 SUBJECT = "$JS.EVENT.ADVISORY"
+LEADERS = {
+    TOLD_MAX_DELIVERIES: ("MAX_DELIVERIES", "max_deliver"),
+    TOLD_PINNED: ("PINNED", "consumer_group_pinned"),
+    TOLD_UNPINNED: ("UNPINNED", "consumer_group_unpinned"),
+}
+"""What leaders tell: the word in the subject, and that in the type."""
 WORDS = {"create": "CREATED", "delete": "DELETED", "modify": "UPDATED"}
 
 
@@ -44,15 +50,16 @@ async def tell_of_termination(room: Room, about: AckSubject, reason: str) -> Non
 
 def leaders_advisory(advisory: TellAdvisory, domain: str) -> tuple[bytes, bytes]:
     """What a leader has to tell, as JetStream says it: the subject, and the text."""
-    assert advisory.kind == TOLD_MAX_DELIVERIES, advisory.kind
-    told = {
-        "stream": advisory.stream,
-        "consumer": advisory.consumer,
-        "stream_seq": advisory.offset + 1,
-        "deliveries": advisory.count,
-    }
-    subject = f"CONSUMER.MAX_DELIVERIES.{advisory.stream}.{advisory.consumer}"
-    return f"{SUBJECT}.{subject}".encode(), _text("max_deliver", told, domain)
+    word, kind = LEADERS[advisory.kind]
+    told: dict[str, object] = {"stream": advisory.stream, "consumer": advisory.consumer}
+    if advisory.kind == TOLD_MAX_DELIVERIES:
+        told |= {"stream_seq": advisory.offset + 1, "deliveries": advisory.count}
+    elif advisory.kind == TOLD_PINNED:
+        told |= {"group": advisory.group, "pinned_id": advisory.pin}
+    else:
+        told |= {"group": advisory.group, "reason": advisory.reason}
+    subject = f"{SUBJECT}.CONSUMER.{word}.{advisory.stream}.{advisory.consumer}"
+    return subject.encode(), _text(kind, told, domain)
 
 
 async def _tell(room: Room, subject: str, kind: str, told: dict[str, object]) -> None:

@@ -190,6 +190,19 @@ def test_k10_a_pull_that_goes_on_does_not_hold_it() -> None:
     assert consumer.got(asked) == "pin-lost"
 
 
+def test_k10_who_waits_with_a_lost_pin_is_told_when_another_is_pinned() -> None:
+    consumer = Consumer(PINNED, 1)
+    pin = consumer.pull().pin
+    others = consumer.waits()
+    lost = consumer.waits(pin=pin, begins=False)
+    consumer.world.run(1.5)
+    assert consumer.got(lost) is None, "nobody is pinned, and there is nothing to be given"
+    consumer.publish(b"1")
+    assert (consumer.got(others), consumer.got(lost)) == ([1], "pin-lost")
+    assert consumer.pull(pin=pin, begins=False).code == "pin-lost"
+    assert consumer.pull(pin=pin).code == "pin-other"
+
+
 def test_k10_a_pin_is_taken_away() -> None:
     consumer = Consumer(PINNED)
     pin = consumer.pull().pin

@@ -63,15 +63,23 @@ class Priorities:
         if problem := pull_problem(flight, request):
             return ErrorReply(ERR_INVALID, problem, False)
         pin = flight.pulls.pin
-        if pin is None or not request.pin or not (request.begins or self._ctx.mutants.pin_held_by_waiting):
+        if pin is None or not request.pin:
             return None
-        if request.pin == pin.id:
+        if request.pin != pin.id:
+            if not request.begins:
+                return self._lost(request)
+            self._ctx.mark("K10.other")
+            text = f"another client is pinned than that of {request.pin!r}: pull without a pin, and wait"
+            return ErrorReply(ERR_PIN_OTHER, text, False)
+        if request.begins or self._ctx.mutants.pin_held_by_waiting:
             self._ctx.mark("K10.held")
             flight.pulls.pins(pin._replace(until=self._until(flight)))
-            return None
-        self._ctx.mark("K10.other")
-        text = f"another client is pinned than that of {request.pin!r}: pull without a pin, and wait"
-        return ErrorReply(ERR_PIN_OTHER, text, False)
+        return None
+
+    def _lost(self, request: PullRequest) -> ErrorReply:
+        self._ctx.mark("K10.lost")
+        text = f"the client of {request.pin!r} is pinned no more: pull without a pin"
+        return ErrorReply(ERR_PIN_LOST, text, False)
 
     def _until(self, flight: Flight) -> int:
         return self._ctx.ticks + self._ctx.ticks_of(flight.consumer.config.pin_ms or PIN_MS)
@@ -103,10 +111,8 @@ class Priorities:
             return True
         if named and (pin is None or named != pin.id):
             if again or self._counting.to_come(flight):
-                self._ctx.mark("K10.lost")
                 flight.pulls.remove(pull)
-                text = f"the client of {named!r} is pinned no more: pull without a pin"
-                self._reply(pull.client, ErrorReply(ERR_PIN_LOST, text, False))
+                self._reply(pull.client, self._lost(pull.request))
             return False
         if pin is not None and named != pin.id:
             self._ctx.mark("K10.waits")
@@ -143,6 +149,10 @@ class Priorities:
             self._pinned[flight.consumer.number] = flight
             self._ctx.mark("K10.pinned")
             self._advisories.pinned(flight, pin)
+            # Whoever waits with another pin is never given anything by it.
+            for other in [one for one in flight.pulls if one.request.pin]:
+                flight.pulls.remove(other)
+                self._reply(other.client, self._lost(other.request))
         return pin.id
 
     # -- pins that end ------------------------------------------------------------------------------------
