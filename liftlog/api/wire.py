@@ -36,6 +36,7 @@ from liftlog.messages import (
     SpannedRead,
     StreamInfoRequest,
     SubjectRequest,
+    UnpinRequest,
     VisibleReadRequest,
     intake,
 )
@@ -173,6 +174,7 @@ REQUEST_SINCE: Mapping[type[object], int] = {
     ConsumersRequest: 3,
     PullRequest: 3,
     SettleRequest: 3,
+    UnpinRequest: 3,
 }
 """U1: with which version of the protocol requests came that were not there before. Who speaks an earlier one
 does not know them, and hangs up.

@@ -64,6 +64,7 @@ from liftlog.messages import (
     StreamInfoRequest,
     SubjectRequest,
     TransferControllerRequest,
+    UnpinRequest,
 )
 from liftlog.subjects.grammar import PatternRefused, is_literal
 from liftlog.subjects.index.interface import filter_tokens
@@ -141,6 +142,7 @@ class Requests:
                 | ConsumersRequest()
                 | PullRequest()
                 | SettleRequest()
+                | UnpinRequest()
             ):
                 self._by_journal(client, request)
             case CreateStreamRequest():

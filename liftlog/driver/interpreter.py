@@ -46,6 +46,7 @@ from liftlog.messages import (
     StopNode,
     StorageFailed,
     Subscribe,
+    TellAdvisory,
     TellStaged,
     TimerFired,
     Unsubscribe,
@@ -91,6 +92,8 @@ class Ports(NamedTuple):
     """Told the earliest deadline, in milliseconds of `clock`, whenever a timer has been set."""
     flush: Callable[[], None] = lambda: None
     """Called at the end of a wake-up: ports that gather what they are given let it go now."""
+    tell: Callable[[TellAdvisory], None] = lambda advisory: None
+    """Told what nobody has to hear: where no door of JetStream's stands beside the node, nobody does."""
 
 
 class Interpreter:
@@ -141,6 +144,7 @@ class Interpreter:
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),
             KnowPeers: lambda effect: ports.network.know(effect.peers),
             StopNode: self._stop,
+            TellAdvisory: ports.tell,
         }
 
     def measure_by(self, meter: StepMeter) -> None:

@@ -1,12 +1,14 @@
-"""Advisories: what happens to streams, and which messages are terminated, is told to whoever listens, by the
-door that was asked to do it.
+"""Advisories: what happens to streams and consumers is told to whoever listens.
 
-As with nats-server nobody keeps them: who does not listen misses them.
+What a door is asked to do it tells itself. What only a leader knows, as that a message was delivered as often
+as it may be, the node tells that leads, if a door is in its process. As with nats-server nobody keeps them:
+who does not listen misses them.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,8 +16,15 @@ from liftlog.jetstream.ackwords import AckSubject
 from liftlog.jetstream.answers import rfc3339
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.states import now_ms
+from liftlog.messages import TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
 
 SUBJECT = "$JS.EVENT.ADVISORY"
+LEADERS = {
+    TOLD_MAX_DELIVERIES: ("MAX_DELIVERIES", "max_deliver"),
+    TOLD_PINNED: ("PINNED", "consumer_group_pinned"),
+    TOLD_UNPINNED: ("UNPINNED", "consumer_group_unpinned"),
+}
+"""What leaders tell: the word in the subject, and that in the type."""
 WORDS = {"create": "CREATED", "delete": "DELETED", "modify": "UPDATED"}
 
 
@@ -39,12 +48,30 @@ async def tell_of_termination(room: Room, about: AckSubject, reason: str) -> Non
     await _tell(room, f"CONSUMER.MSG_TERMINATED.{about.stream}.{about.consumer}", "terminated", told)
 
 
+def leaders_advisory(advisory: TellAdvisory, domain: str) -> tuple[bytes, bytes]:
+    """What a leader has to tell, as JetStream says it: the subject, and the text."""
+    word, kind = LEADERS[advisory.kind]
+    told: dict[str, object] = {"stream": advisory.stream, "consumer": advisory.consumer}
+    if advisory.kind == TOLD_MAX_DELIVERIES:
+        told |= {"stream_seq": advisory.offset + 1, "deliveries": advisory.count}
+    elif advisory.kind == TOLD_PINNED:
+        told |= {"group": advisory.group, "pinned_id": advisory.pin}
+    else:
+        told |= {"group": advisory.group, "reason": advisory.reason}
+    subject = f"{SUBJECT}.CONSUMER.{word}.{advisory.stream}.{advisory.consumer}"
+    return subject.encode(), _text(kind, told, domain)
+
+
 async def _tell(room: Room, subject: str, kind: str, told: dict[str, object]) -> None:
+    await room.nats.publish(f"{SUBJECT}.{subject}", _text(kind, told, room.domain))
+
+
+def _text(kind: str, told: Mapping[str, object], domain: str) -> bytes:
     advisory = {
         "type": f"io.nats.jetstream.advisory.v1.{kind}",
         "id": secrets.token_hex(11),
         "timestamp": rfc3339(now_ms()),
         **told,
-        "domain": room.domain,
+        "domain": domain,
     }
-    await room.nats.publish(f"{SUBJECT}.{subject}", msgspec.json.encode(advisory))
+    return msgspec.json.encode(advisory)

@@ -15,7 +15,9 @@ import trio
 
 from liftlog.client.client import Client
 from liftlog.eventlog import say
+from liftlog.jetstream.advisories import leaders_advisory
 from liftlog.jetstream.door import Door, DoorPlace
+from liftlog.messages import TellAdvisory
 from liftlog.types import LiftlogError
 
 PAUSE_S = 1.0
@@ -64,6 +66,10 @@ class DoorBeside:
     def __init__(self, connect: Connect, place: DoorPlace) -> None:
         self._connect = connect
         self._place = place
+
+    def words(self, advisory: TellAdvisory) -> tuple[bytes, bytes]:
+        """As the door would tell what this node's leaders know."""
+        return leaders_advisory(advisory, self._place.domain)
 
     async def run(self) -> None:
         """Until cancelled; then the door is closed, and its thread over."""

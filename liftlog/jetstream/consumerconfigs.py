@@ -14,6 +14,7 @@ import msgspec
 from liftlog.jetstream import consumerfaults as faults
 from liftlog.jetstream.answers import NS_PER_MS, rfc3339
 from liftlog.jetstream.errors import CONSUMER_CREATE, INVALID_JSON, Fault
+from liftlog.jetstream.groups import PIN_NS, PriorityPolicy, check_groups
 from liftlog.messages import (
     DELIVER_ALL,
     DELIVER_FROM,
@@ -21,6 +22,7 @@ from liftlog.messages import (
     DELIVER_LASTS,
     DELIVER_NEW,
     DELIVER_TIME,
+    GROUPS_MAX,
     INACTIVE_MS_MAX,
     PENDING_MAX,
     ConsumerConfig,
@@ -78,7 +80,7 @@ class JsConsumerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: dict[str, str] | None = None
     pause_until: str = ""
     priority_groups: list[str] | None = None
-    priority_policy: str = ""
+    priority_policy: PriorityPolicy = ""
     priority_timeout: int = 0
 
     @property
@@ -102,6 +104,7 @@ NOT_NEGATIVE = (
     "max_bytes",
     "idle_heartbeat",
     "inactive_threshold",
+    "priority_timeout",
 )
 ALWAYS_TOLD = ("deliver_policy", "ack_policy", "replay_policy", "num_replicas")
 
@@ -122,6 +125,9 @@ def effective(wanted: JsConsumerConfig, name: str, subjects: list[str], replicas
     changes["max_deliver"] = wanted.max_deliver if wanted.max_deliver > 0 else -1
     for field in NOT_NEGATIVE:
         changes[field] = max(0, getattr(wanted, field))
+    policy = changes["priority_policy"] = wanted.priority_policy.removeprefix("none")
+    if policy == "pinned_client" and not changes["priority_timeout"]:
+        changes["priority_timeout"] = PIN_NS
     acked = wanted.ack_policy != "none"
     if not wanted.is_push and not changes["max_waiting"]:
         changes["max_waiting"] = WAITING_MAX
@@ -141,6 +147,7 @@ def effective(wanted: JsConsumerConfig, name: str, subjects: list[str], replicas
         changes["inactive_threshold"] = EPHEMERAL_NS
     config = msgspec.structs.replace(wanted, **changes)
     _check(config, replicas)
+    check_groups(policy, config.priority_groups or [], config.priority_timeout)
     _check_way(config, subjects)
     _check_filters(config)
     _check_start(config)
@@ -252,8 +259,10 @@ def unhonoured(config: JsConsumerConfig) -> str:
         return "sample_freq is not supported: leave it out"
     if config.direct:
         return "direct consumers are nats-server's own"
-    if config.priority_groups or config.priority_policy not in ("", "none") or config.priority_timeout:
-        return "priority groups are not supported: leave them out"
+    if len(config.priority_groups or []) > GROUPS_MAX:
+        return f"it has {len(config.priority_groups or [])} priority groups, and may have {GROUPS_MAX} here"
+    if config.priority_timeout > DAY_MS * NS_PER_MS:
+        return "priority_timeout may be at most 24 hours here"
     if config.ack_wait > DAY_MS * NS_PER_MS or max(config.backoff or [0]) > DAY_MS * NS_PER_MS:
         return "ack_wait and backoff may be at most 24 hours here"
     if len(config.backoff or []) > 16:
@@ -300,6 +309,10 @@ def to_core(config: JsConsumerConfig, created_ms: int) -> ConsumerConfig:
         inactive_ms=_ms(config.inactive_threshold),
         pause_until_ms=max(0, milliseconds(config.pause_until)) if config.pause_until else 0,
         timestamp_ms=max(0, milliseconds(config.opt_start_time)) if config.opt_start_time else 0,
+        priority=config.priority_policy,
+        groups=tuple(dict.fromkeys(config.priority_groups or [])),
+        # Elsewhere nats-server keeps the time, and nobody is pinned.
+        pin_ms=_ms(config.priority_timeout) if config.priority_policy == "pinned_client" else 0,
     )
 
 
@@ -383,6 +396,9 @@ def check_update(old: JsConsumerConfig, new: JsConsumerConfig) -> None:
         raise CONSUMER_CREATE.because("filters cannot be altered here: delete it, and make it anew")
     if old.inactive_threshold != new.inactive_threshold:
         raise CONSUMER_CREATE.because("inactive_threshold cannot be altered here: make it anew")
+    for field in ("priority_policy", "priority_groups", "priority_timeout"):
+        if getattr(old, field) != getattr(new, field):
+            raise CONSUMER_CREATE.because(f"{field} cannot be altered here: delete it, and make it anew")
     if old.is_push != new.is_push:
         text = "push consumer to pull based" if old.is_push else "pull consumer to push based"
         raise CONSUMER_CREATE.because(f"can not update {text}")

@@ -58,8 +58,22 @@ EMPTY_FILTER = Fault(400, 10139, "consumer filter in FilterSubjects cannot be em
 CONSUMER_EXISTS = Fault(400, 10148, "consumer already exists")
 CONSUMER_MISSING = Fault(400, 10149, "consumer does not exist")
 INACTIVE_TOO_LONG = Fault(400, 10153, "consumer inactive threshold exceeds system limit of {}")
+POLICY_WITHOUT_GROUP = Fault(
+    400, 10159, "Setting PriorityPolicy requires at least one PriorityGroup to be set"
+)
+NO_SUCH_GROUP = Fault(400, 10160, "Provided priority group does not exist for this consumer")
+EMPTY_GROUP = Fault(400, 10161, "Group name cannot be an empty string")
+BAD_GROUP = Fault(
+    400,
+    10162,
+    "Valid priority group name must match A-Z, a-z, 0-9, -_/=)+ and may not exceed 16 characters",
+)
 PUSH_PRIORITY = Fault(400, 10178, "priority groups can not be used with push consumers")
 ACK_POLICY_INVALID = Fault(400, 10181, "consumer ack policy invalid")
 REPLAY_POLICY_INVALID = Fault(400, 10182, "consumer replay policy invalid")
 ACK_WAIT_NEGATIVE = Fault(400, 10183, "consumer ack wait needs to be positive")
 BACKOFF_NEGATIVE = Fault(400, 10184, "consumer backoff needs to be positive")
+GROUP_WITHOUT_POLICY = Fault(
+    400, 10196, "consumer can not have priority groups when policy is none"
+)
+PIN_TIME_WITHOUT_POLICY = Fault(400, 10197, "PinnedTTL cannot be set when PriorityPolicy is none")

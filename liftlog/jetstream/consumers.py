@@ -29,6 +29,7 @@ from liftlog.jetstream.errors import (
     STREAM_NAME_MISMATCH,
     JsError,
 )
+from liftlog.jetstream.groups import GroupState, group_fault, states_of
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
@@ -87,6 +88,15 @@ class ConsumerInfoAnswer(JsAnswer):
     push_bound: bool | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     pause_remaining: int | UnsetType = UNSET
+    priority_groups: list[GroupState] | UnsetType = UNSET
+
+
+class UnpinBody(msgspec.Struct, forbid_unknown_fields=True):
+    group: str = ""
+
+
+class UnpinAnswer(JsAnswer):
+    kind: ClassVar[str] = "consumer_unpin"
 
 
 class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,6 +123,7 @@ class ConsumerListAnswer(JsPage):
 def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerInfoAnswer:
     """What clients are told of a consumer."""
     bound = room.leaf.hears(known.config.deliver_subject) if known.config.is_push else UNSET
+    groups = known.config.priority_groups or []
     left_ms = info.config.pause_until_ms - now_ms()
     return ConsumerInfoAnswer(
         stream_name=known.stream_name,
@@ -129,6 +140,7 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         push_bound=bound or UNSET,
         paused=True if left_ms > 0 else UNSET,
         pause_remaining=left_ms * NS_PER_MS if left_ms > 0 else UNSET,
+        priority_groups=states_of(groups, info.pin, info.pinned_ms) if groups else UNSET,
     )
 
 
@@ -248,6 +260,22 @@ async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     )
 
 
+async def unpin_consumer(room: Room, call: JsCall) -> UnpinAnswer:
+    """Have another client be pinned."""
+    group = call.body(UnpinBody).group
+    if not group:
+        raise INVALID_JSON.because("consumer group not specified")
+    fault = group_fault(group)
+    if fault is not None:
+        raise fault.because()
+    known = await room.consumers.look_up(await find_stream(room.client, call.stream), call.consumer)
+    if group not in (known.config.priority_groups or []):
+        raise faults.NO_SUCH_GROUP.because()
+    if known.config.priority_policy == "pinned_client":
+        await known.unpin(group)
+    return UnpinAnswer()
+
+
 async def _last_matching(room: Room, stream: StreamInfo, filters: list[str]) -> dict[str, Any]:
     """Where a consumer begins that wants the last message which one of its filters matches."""
     found = [await last_of(room, stream, pattern) for pattern in filters]
@@ -315,4 +343,5 @@ HANDLERS: Handlers = {
     "CONSUMER.LIST": consumer_list,
     "CONSUMER.DELETE": delete_consumer,
     "CONSUMER.PAUSE": pause_consumer,
+    "CONSUMER.UNPIN": unpin_consumer,
 }

@@ -15,10 +15,13 @@ from liftlog.messages import NAK
 
 FIRST_LINE = b"NATS/1.0\r\n"
 MESSAGE_SIZE = "Nats-Msg-Size"
+PIN_ID = "Nats-Pin-Id"
 
 
-def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
-    """A message for `to`: under its own subject, with the subject for its ack as reply."""
+def message_of(known: KnownConsumer, given: Delivery, to: str, pin: str = "") -> LeafMessage:
+    """A message for `to`: under its own subject, with the subject for its ack as reply. `pin`: of who is
+    given it, if that is pinned.
+    """
     record = given.record
     time_ns = record.timestamp_ms * NS_PER_MS
     reply = ack_subject(
@@ -26,9 +29,14 @@ def message_of(known: KnownConsumer, given: Delivery, to: str) -> LeafMessage:
     )
     block, body = record.headers, record.value or b""
     if known.config.headers_only:
-        size = f"{MESSAGE_SIZE}: {len(body)}\r\n\r\n".encode()
-        block, body = (block[:-2] if block else FIRST_LINE) + size, b""
+        block, body = _with_header(block, MESSAGE_SIZE, len(body)), b""
+    if pin:
+        block = _with_header(block, PIN_ID, pin)
     return LeafMessage(to, reply, block, body, record.subject.decode("utf-8", "replace"))
+
+
+def _with_header(block: bytes, name: str, value: object) -> bytes:
+    return (block[:-2] if block else FIRST_LINE) + f"{name}: {value}\r\n\r\n".encode()
 
 
 def size_of(message: LeafMessage) -> int:

@@ -27,6 +27,7 @@ from liftlog.client.recent import RecentBatches
 from liftlog.jetstream.ackwords import acks_of
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND
+from liftlog.jetstream.groups import Standing
 from liftlog.jetstream.shown import find_stream
 from liftlog.messages import (
     ACK,
@@ -36,10 +37,12 @@ from liftlog.messages import (
     ConsumerConfig,
     ConsumerInfo,
     ConsumersReply,
+    DoneReply,
     PullReply,
     PullRequest,
     SettledReply,
     StreamInfo,
+    UnpinRequest,
     offsets_of,
 )
 from liftlog.types import LiftlogError
@@ -86,14 +89,19 @@ class KnownConsumer:
         """As the leader knows it now. Raises RequestFailed."""
         return (await consumers_of(self._reader, self.name))[0]
 
-    async def pull(self, messages: int, max_bytes: int, wait_ms: int) -> list[Delivery]:
-        """What is there, or comes in time. Raises RequestFailed, LiftlogError."""
+    async def pull(
+        self, messages: int, max_bytes: int, wait_ms: int, standing: Standing | None = None
+    ) -> list[Delivery]:
+        """What is there, or comes in time. `standing`: in a priority group. Raises RequestFailed,
+        LiftlogError.
+        """
         request = PullRequest(
             partition=self._reader.partition,
             consumer=self.number,
             messages=min(messages, PULL_MAX),
             max_bytes=max_bytes,
             wait_ms=min(wait_ms, WAIT_SLICE_MS),
+            **(standing.asks() if standing is not None else {}),
         )
         reply = await self._reader.ask_leader(request, PullReply)
         if reply.runs and reply.to_come < 0:
@@ -102,7 +110,13 @@ class KnownConsumer:
                 # Clients take 0 for the end: where nobody can count it is not said.
                 behind = 1 + sum(length for _, length, count in reply.runs if count > 1)
             reply = msgspec.structs.replace(reply, to_come=behind)
+        if standing is not None and reply.runs:
+            standing.told(reply.pin)
         return deliveries_of(self._reader.partition, reply, self._recent)
+
+    async def unpin(self, group: str) -> None:
+        """Nobody is pinned from now on. Raises RequestFailed."""
+        await self._reader.ask_leader(UnpinRequest(self._reader.partition, self.number, group), DoneReply)
 
     async def alter(self, config: ConsumerConfig) -> None:
         """From now on it has this one. Raises RequestFailed if somebody has altered it meanwhile."""

@@ -6,12 +6,13 @@ import msgspec
 
 from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
+from liftlog.jetstream.groups import Standing
 from liftlog.jetstream.statuses import JsStatus, bad_request
 
 
 class NextRequest(msgspec.Struct, frozen=True):
-    """Durations in ns. `batch`: messages; `max_bytes` 0 = as many as they have. The others are for priority
-    groups, which the door has not.
+    """Durations in ns. `batch`: messages; `max_bytes` 0 = as many as they have. From `group` on: how it
+    stands in a priority group.
     """
 
     batch: int = 1
@@ -24,6 +25,9 @@ class NextRequest(msgspec.Struct, frozen=True):
     min_ack_pending: int = 0
     id: str = ""
     priority: int = 0
+
+
+POSITIVE = ("expires", "max_bytes", "idle_heartbeat")
 
 
 class PullRefused(Exception):
@@ -47,7 +51,7 @@ def parse_next(payload: bytes) -> NextRequest:
         raise PullRefused(bad_request(str(error).replace("\n", " "))) from None
     if request.idle_heartbeat > 0 and request.idle_heartbeat * 2 > request.expires:
         raise PullRefused(bad_request("heartbeat value too large"))
-    positive = {name: max(0, getattr(request, name)) for name in ("expires", "max_bytes", "idle_heartbeat")}
+    positive = {name: max(0, getattr(request, name)) for name in POSITIVE}
     return msgspec.structs.replace(request, batch=max(1, request.batch), **positive)
 
 
@@ -59,12 +63,23 @@ def check_limits(request: NextRequest, config: JsConsumerConfig) -> None:
         raise PullRefused(JsStatus(409, f"Exceeded MaxRequestExpires of {go_duration(config.max_expires)}"))
     if 0 < config.max_bytes < request.max_bytes:
         raise PullRefused(JsStatus(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}"))
-    if request.min_pending or request.min_ack_pending:
+    policy = config.priority_policy
+    if (request.min_pending or request.min_ack_pending) and policy != "overflow":
         raise PullRefused(bad_request("Not a Overflow Priority consumer"))
-    if request.id:
+    if request.id and policy != "pinned_client":
         raise PullRefused(bad_request("Not a Pinned Client Priority consumer"))
     if not 0 <= request.priority <= 9:
         raise PullRefused(bad_request("Priority must be between 0 and 9"))
+    if policy and not request.group:
+        raise PullRefused(bad_request("Priority Group missing"))
+    if policy and request.group not in (config.priority_groups or []):
+        raise PullRefused(bad_request("Invalid Priority Group"))
+
+
+def standing_of(request: NextRequest, config: JsConsumerConfig) -> Standing:
+    """How it stands in its priority group, if the consumer has any."""
+    least = max(0, request.min_pending), max(0, request.min_ack_pending)
+    return Standing(config.priority_policy, request.group, request.id, least, request.priority)
 
 
 def go_duration(ns: int) -> str:

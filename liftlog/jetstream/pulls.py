@@ -21,8 +21,9 @@ from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.heartbeats import Heartbeats
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
 from liftlog.jetstream.leaf import LeafAway, LeafMessage
-from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next
+from liftlog.jetstream.nextrequests import NextRequest, PullRefused, check_limits, parse_next, standing_of
 from liftlog.jetstream.statuses import JsStatus
+from liftlog.messages import ERR_PIN_LOST, ERR_PIN_OTHER
 from liftlog.types import LiftlogError
 
 PULL_BYTES = 1024 * 1024
@@ -40,6 +41,17 @@ class Ended(Exception):
         self.counts = counts
 
 
+def _ended_by(error: RequestFailed) -> Ended:
+    """Why a pull is over whose leader has refused it."""
+    if is_over(error):
+        return Ended(statuses.CONSUMER_DELETED)
+    if error.code == ERR_PIN_OTHER:
+        return Ended(statuses.PIN_MISMATCH)
+    if error.code == ERR_PIN_LOST:
+        return Ended(statuses.WRONG_PIN, counts=True)
+    return Ended(statuses.LEADERSHIP_CHANGE)
+
+
 class Pull:
     """One of them, which has been accepted."""
 
@@ -54,6 +66,7 @@ class Pull:
         self._given = False
         self._no_wait = request.no_wait
         self._until = self._clock() + request.expires / NS_PER_S if request.expires else None
+        self._standing = standing_of(request, known.config)
         self._beats = Heartbeats(room.leaf, reply, request.idle_heartbeat)
 
     async def run(self) -> None:
@@ -102,7 +115,7 @@ class Pull:
     async def _asked(self, wait_ms: int) -> list[Delivery]:
         """What the leader gives. Raises Ended; what comes later than that is given back."""
         max_bytes = min(self._bytes_left, PULL_BYTES) if self._by_bytes else PULL_BYTES
-        asking = asyncio.create_task(self._known.pull(self._left, max_bytes, wait_ms))
+        asking = asyncio.create_task(self._known.pull(self._left, max_bytes, wait_ms, self._standing))
         unheard = asyncio.create_task(self._room.leaf.unheard(self._reply))
         try:
             while not asking.done():
@@ -118,8 +131,7 @@ class Pull:
         except LeafAway:
             raise Ended(None) from None
         except RequestFailed as error:
-            gone = is_over(error)
-            raise Ended(statuses.CONSUMER_DELETED if gone else statuses.LEADERSHIP_CHANGE) from None
+            raise _ended_by(error) from None
         except Unreachable:
             raise Ended(statuses.LEADERSHIP_CHANGE) from None
         except LiftlogError as error:
@@ -141,7 +153,7 @@ class Pull:
         """Send them, as far as bytes are left. Raises Ended."""
         messages: list[LeafMessage] = []
         for given in found:
-            message = message_of(self._known, given, self._reply)
+            message = message_of(self._known, given, self._reply, self._standing.pin)
             if self._by_bytes:
                 size = size_of(message)
                 if size > self._bytes_left:

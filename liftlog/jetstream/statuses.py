@@ -36,6 +36,8 @@ CONSUMER_DELETED = JsStatus(409, "Consumer Deleted")
 PUSH_BASED = JsStatus(409, "Consumer is push based")
 LEADERSHIP_CHANGE = JsStatus(409, "Leadership Change")
 SERVER_SHUTDOWN = JsStatus(409, "Server Shutdown")
+PIN_MISMATCH = JsStatus(423, "Nats-Pin-Id mismatch")
+WRONG_PIN = JsStatus(423, "Nats-Wrong-Pin-Id")
 NEEDS_API_LEVEL = JsStatus(412, "Required Api Level")
 
 

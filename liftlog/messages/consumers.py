@@ -38,6 +38,16 @@ DELIVER_LAST = "last"
 DELIVER_TIME = "time"
 DELIVER_LASTS = "last-per-subject"
 DELIVERS = (DELIVER_ALL, DELIVER_NEW, DELIVER_FROM, DELIVER_LAST, DELIVER_TIME, DELIVER_LASTS)
+BY_OVERFLOW = "overflow"
+BY_PIN = "pinned_client"
+BY_NUMBER = "prioritized"
+PRIORITIES = (BY_OVERFLOW, BY_PIN, BY_NUMBER)
+"""K10: a pull waits for its minima; one client is given everything; who says the least number goes first."""
+GROUPS_MAX = 16
+"""Priority groups of one consumer."""
+PIN_MS = 120_000
+"""So long a pin lasts that nobody begins a pull with, if its consumer does not say otherwise."""
+LEAST_PRIORITY = 9
 ACK = "ack"
 TERM = "term"
 NAK = "nak"
@@ -108,6 +118,12 @@ class ConsumerConfig(
     """Where to a message is published that was delivered for the last time, by `max_deliver`, or was
     terminated; until a stream has stored it there it is pending. Empty: nowhere, it is done at once.
     """
+    priority: Word = ""
+    """K10: how its leader chooses among those that pull: one of `PRIORITIES`. Empty: who waits longest."""
+    groups: Annotated[tuple[Line, ...], Meta(max_length=GROUPS_MAX)] = ()
+    """With a priority: each pull names one of these groups."""
+    pin_ms: Annotated[int, Meta(ge=0, le=86_400_000)] = 0
+    """With `pinned_client`: so long a client stays pinned that begins no pull. 0 = two minutes."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -146,6 +162,9 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Of those that are pending, so many wait to be stored where dead letters go (K9)."""
     dead_problem: str = ""
     """Why one of them was not stored there yet; empty: nothing is known to be wrong."""
+    pin: str = ""
+    """K10: the pin of the client that is given everything, since `pinned_ms`; empty: nobody is pinned."""
+    pinned_ms: int = 0
 
 
 class CreateConsumerRequest(Struct):
@@ -200,6 +219,19 @@ class PullRequest(Struct):
     messages: Annotated[int, Meta(ge=1, le=PULL_MAX)] = 100
     max_bytes: Number = 1024 * 1024
     wait_ms: Number = 0
+    group: Line = ""
+    """K10: of a consumer with a priority: one of its groups."""
+    min_pending: Number = 0
+    """With `overflow`: it is given a message if so many are to come, that one counted, or if as many as
+    `min_ack_pending` says wait for acks. 0 = by the other one; both 0 = always.
+    """
+    min_ack_pending: Number = 0
+    priority: Annotated[int, Meta(ge=0, le=LEAST_PRIORITY)] = 0
+    """With `prioritized`: the least number goes first."""
+    pin: Line = ""
+    """With `pinned_client`: the pin that came with earlier messages."""
+    begins: bool = True
+    """Whether that gives the pin its time anew: not if this goes on with a pull that has begun before."""
 
 
 class PullReply(Struct):
@@ -219,6 +251,18 @@ class PullReply(Struct):
     batches: list[bytes] = field(default_factory=list)
     sequence: int = 0
     to_come: int = -1
+    pin: str = ""
+    """K10: with `pinned_client`: that of whoever is given this, to be named by its next pulls."""
+
+
+class UnpinRequest(Struct):
+    """K10: whoever is pinned is so no more. `consumer`: its number; `group`: one of its groups. Answered by
+    `DoneReply`, at once.
+    """
+
+    partition: PartitionId
+    consumer: Number
+    group: Line
 
 
 class SettleRequest(Struct):
@@ -254,5 +298,6 @@ ConsumerRequest = (
     | ConsumersRequest
     | PullRequest
     | SettleRequest
+    | UnpinRequest
 )
 ConsumerReply = ConsumersReply | PullReply | SettledReply

@@ -479,6 +479,29 @@ class PublishLetter(Effect):
     value: bytes
 
 
+TOLD_MAX_DELIVERIES = "max-deliveries"
+"""A message was delivered as often as it may be: `offset`, `count`."""
+TOLD_PINNED = "pinned"
+"""A client is pinned (K10): `group`, `pin`."""
+TOLD_UNPINNED = "unpinned"
+"""It is so no more: `group`, `reason`."""
+
+
+class TellAdvisory(Effect):
+    """Tell whoever listens what this leader knows, and no door of JetStream's that is asked. Nobody keeps it,
+    and it may be lost. `kind`: one of the words above; the rest as that says.
+    """
+
+    kind: str
+    stream: str
+    consumer: str = ""
+    offset: int = NO_OFFSET
+    count: int = 0
+    group: str = ""
+    pin: str = ""
+    reason: str = ""
+
+
 class SpannedRead(msgspec.Struct, frozen=True):
     """A `ReadReply` whose batches still lie in files. On the wire their bytes stand in `reply.batches`.
 

@@ -25,7 +25,7 @@ from liftlog.config import METRICS_KEY, METRICS_TELL, Secrets, ServerConfig, sec
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
-from liftlog.messages import Event, StopRequested
+from liftlog.messages import Event, StopRequested, TellAdvisory
 from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
@@ -95,6 +95,10 @@ class Companion(Protocol):
     async def run(self) -> None:
         """Until cancelled."""
 
+    def words(self, advisory: TellAdvisory) -> tuple[bytes, bytes]:
+        """The subject of an advisory, and its text."""
+        ...
+
 
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
@@ -162,6 +166,7 @@ class Server:
             engine=engine,
             observers=observers,
             onlooker=onlooker,
+            beside=beside,
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
@@ -260,6 +265,7 @@ def assemble(
     engine: StorageGroups,
     observers: Sequence[Observer],
     onlooker: Onlooker | None = None,
+    beside: Companion | None = None,
 ) -> Parts:
     """A node's ports, and who tells whom; nothing runs yet."""
     clock = RealClock()
@@ -316,7 +322,7 @@ def assemble(
         must_wait=must_wait,
         reading=reading,
     )
-    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
+    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
@@ -329,6 +335,16 @@ def assemble(
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
+
+
+def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], None]:
+    """Publishes advisories, as the door beside words them. Where none is, nobody asked for its words here."""
+
+    def tell(advisory: TellAdvisory) -> None:
+        if beside is not None and bus.connected:
+            bus.answer(*beside.words(advisory))
+
+    return tell
 
 
 def release_number(version: str) -> int:

@@ -328,6 +328,20 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "priority-groups",
+            "liftlog_spec.models.priority_groups",
+            "PriorityGroups",
+            "whom of those that pull of a consumer its leader gives messages: one is pinned, pulls have minima",
+            {
+                "clients": "Clients",
+                "leaders": "Leaders",
+                "pins": "Pins",
+                "messages": "Messages",
+                "time": "Time",
+            },
+            small={"leaders": 1, "pins": 1, "messages": 1},
+        ),
+        ModelEntry(
             "mirrors",
             "liftlog_spec.models.mirrors",
             "Mirrors",

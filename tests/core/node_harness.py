@@ -60,6 +60,7 @@ from liftlog.messages import (
     StorageJob,
     Subscribe,
     Subscribed,
+    TellAdvisory,
     TellStaged,
     TrashLog,
     TruncateLog,
@@ -197,6 +198,8 @@ class World:
         self.heap: list[tuple[float, int, int, int, Event]] = []
         self.serial = 0
         self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
+        self.advisories: list[TellAdvisory] = []
+        """What leaders have told whoever listens."""
         self.held: dict[int, list[Callable[[], None]]] = {}
         self.sync_s: dict[int, float] = {}
         """How long a sync takes where that is not SYNC_S."""
@@ -241,7 +244,7 @@ class World:
         ports = NodePorts(self, node)
         self.interpreters[node] = Interpreter(
             self.nodes[node],
-            Ports(ports, ports, ports, ports, ports, ports, ports.alarm),
+            Ports(ports, ports, ports, ports, ports, ports, ports.alarm, tell=self.advisories.append),
             [partial(self.observed, node)],
         )
         self.interpreters[node].start()

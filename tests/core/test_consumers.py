@@ -39,6 +39,7 @@ from liftlog.messages import (
     PENDING_MAX,
     RUNS_MAX,
     SETTLE_MAX,
+    TOLD_MAX_DELIVERIES,
     AlterConsumerRequest,
     ConsumerConfig,
     ConsumersReply,
@@ -55,6 +56,7 @@ from liftlog.messages import (
     SettledReply,
     SettleRequest,
     SubjectsFolded,
+    TellAdvisory,
     offsets_of,
     runs_of,
 )
@@ -393,6 +395,7 @@ def test_k6_at_its_limit_a_message_is_given_up_by_an_entry() -> None:
     told = info(world, partition)
     assert (told.floor, told.ack_pending) == (1, 0)
     assert world.nodes[world.leader(partition)].marks["K6.limit"] == 1
+    assert world.advisories == [TellAdvisory(TOLD_MAX_DELIVERIES, "orders", "c", 0, 2)]
 
 
 def test_k6_no_more_is_given_than_may_be_pending() -> None:

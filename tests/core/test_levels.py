@@ -43,6 +43,7 @@ from liftlog.messages import (
     SubjectReply,
     SubjectRequest,
     SubjectsPurged,
+    UnpinRequest,
     VisibleReadReply,
     VisibleReadRequest,
 )
@@ -74,6 +75,7 @@ ANSWER_OF = {
     ConsumersRequest: ConsumersReply,
     PullRequest: PullReply,
     SettleRequest: SettledReply,
+    UnpinRequest: DoneReply,
 }
 """Of the requests that came with a later version of the protocol."""
 

@@ -123,6 +123,16 @@ PUB_ACK: Shape = {"stream!": None, "seq!": None} | dict.fromkeys(
     ("domain", "duplicate", "batch", "count", "val")
 )
 
+_OF_CONSUMER: Shape = {"stream!": None, "consumer!": None, "domain": None}
+ADVISORIES: dict[str, Shape] = {
+    "terminated": _OF_CONSUMER
+    | {"consumer_seq!": None, "stream_seq!": None, "deliveries!": None, "reason": None},
+    "max_deliver": _OF_CONSUMER | {"stream_seq!": None, "deliveries!": None},
+    "consumer_group_pinned": _OF_CONSUMER | {"account": None, "group!": None, "pinned_id!": None},
+    "consumer_group_unpinned": _OF_CONSUMER | {"account": None, "group!": None, "reason!": None},
+}
+"""By the name in the advisory's type, `io.nats.jetstream.advisory.v1.<name>`."""
+
 
 def strange(value: Any, shape: Shape | list[Shape] | None, where: str = "") -> list[str]:
     """What a client's strict types would complain of."""
@@ -158,3 +168,11 @@ def strange_answer(answer: dict[str, Any]) -> list[str]:
     if "error" in answer:
         shape = {key.strip("!"): inner for key, inner in shape.items()} | {"error!": ERROR}
     return strange(answer, shape, name)
+
+
+def strange_advisory(told: dict[str, Any]) -> list[str]:
+    """The same of an advisory."""
+    name = str(told.get("type", "")).removeprefix("io.nats.jetstream.advisory.v1.")
+    if name not in ADVISORIES:
+        return [f"type {told.get('type')} is unknown"]
+    return strange(told, ADVISORIES[name] | {"type!": None, "id!": None, "timestamp!": None}, name)

@@ -4,17 +4,14 @@ not folded yet, when what was delivered is due again, and who waits. With the of
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
-from typing import NamedTuple
 
+from liftlog.core.consumers.pullroom import PullRoom
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.consumers.tally import FlightTally
-from liftlog.messages import PullRequest
 from liftlog.subjects.grammar import pattern_tokens
-from liftlog.types import ClientRef
 
 HEAP_MIN = 1024
 """Entries of a heap that are not worth looking at."""
@@ -22,16 +19,6 @@ HEAP_MIN = 1024
 
 Lapse = Callable[[int], int]
 """By how often a message was delivered: the tick at which it is due again."""
-
-
-class WaitingPull(NamedTuple):
-    """Of one client, until a message comes or a tick has passed."""
-
-    client: ClientRef
-    request: PullRequest
-    until: int
-    since: int = 0
-    """So many questions were asked before it came (K8)."""
 
 
 class Flight:
@@ -77,7 +64,7 @@ class Flight:
         """(tick, offset); stands if `deadlines` says the same."""
         self.lapsed: dict[int, None] = {}
         """Due to be delivered again."""
-        self.pulls: deque[WaitingPull] = deque()
+        self.pulls = PullRoom()
         self.reading = 0
         """The read of storage that is under way; 0 = none. `start`: from where."""
         self.start = 0
@@ -148,10 +135,6 @@ class Flight:
         """Storage reads for it, from `start` on; request 0: it does not."""
         self.reading, self.start = request, start
 
-    def forget(self, client: ClientRef) -> None:
-        """The client's connection is gone."""
-        self.pulls = deque(pull for pull in self.pulls if pull.client != client)
-
     def is_pending(self, offset: int) -> bool:
         """Whether it was delivered and nothing written says that it is done."""
         known = offset in self.flying or offset in self.consumer.pending
@@ -181,10 +164,15 @@ class Flight:
         return bool(self.flying or self.settling)
 
     @property
+    def waiting(self) -> int:
+        """How many are pending, by what is folded, or delivered by what is written."""
+        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
+        return len(self.consumer.pending) + new
+
+    @property
     def room(self) -> int:
         """How many may be delivered for the first time now."""
-        new = sum(1 for offset in self.flying if offset not in self.consumer.pending)
-        return self.consumer.config.max_ack_pending - len(self.consumer.pending) - new
+        return self.consumer.config.max_ack_pending - self.waiting
 
     def count(self, offset: int) -> int:
         """How often it was delivered so far."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from itertools import combinations, product
 
 from liftlog.core.consumers.letters import letter_problem
 from liftlog.core.consumers.state import Consumer, Consumers
 from liftlog.messages import (
+    BY_PIN,
     DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LAST,
@@ -22,6 +24,7 @@ from liftlog.messages import (
     FILTERS_MAX,
     NOTES_BYTES_MAX,
     PENDING_MAX,
+    PRIORITIES,
     AlterConsumerRequest,
     ConsumerConfig,
     CreateConsumerRequest,
@@ -36,13 +39,18 @@ CONSUMERS_MAX = 256
 """Of one partition."""
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
-FIXED = ("deliver", "offset", "timestamp_ms", "filter", "filters", "inactive_ms")
+FIXED = (
+    *("deliver", "offset", "timestamp_ms", "filter", "filters", "inactive_ms"),
+    *("priority", "groups", "pin_ms"),
+)
 """What is not altered of a consumer."""
 LASTS_MAX = 65_536
 """Subjects with whose last messages one consumer may begin."""
 LASTS_ALL_MAX = 4 * LASTS_MAX
 """Last messages that all consumers of a partition together may still have to be given."""
 EVERY_SUBJECT = ">"
+GROUP_LETTERS = 16
+GROUP_SIGNS = frozenset(string.ascii_letters + string.digits + "/_=-")
 LOOKED_AT_ONCE = 1024
 """Offsets of which it is asked at once which of them are gone."""
 
@@ -74,7 +82,7 @@ def not_created(
         text = "the last message that a filter matches is not looked for: say deliver 'last-per-subject'"
         return ErrorReply(ERR_INVALID, text, False)
     problem = _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config)
-    if problem := problem or letter_problem(config, listened):
+    if problem := problem or _priority_problem(config) or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     if name in consumers.by_name:
         text = f"consumer {name!r} exists with another configuration: delete it first, or name another"
@@ -182,6 +190,24 @@ def _filters_problem(patterns: Sequence[str]) -> str:
     for first, second in combinations(patterns, 2):
         if overlap(first, second):
             return f"its filters {first!r} and {second!r} match the same subjects: leave one out"
+    return ""
+
+
+def _priority_problem(config: ConsumerConfig) -> str:
+    """K10: why nobody can be chosen so; empty if somebody can."""
+    priority, groups = config.priority, config.groups
+    if priority and priority not in PRIORITIES:
+        return f"priority {priority!r} is not one of {', '.join(PRIORITIES)}"
+    if bool(priority) != bool(groups):
+        return f"it has priority {priority!r} and groups {list(groups)}: name both, or neither"
+    for group in groups:
+        if not 1 <= len(group) <= GROUP_LETTERS or not set(group) <= GROUP_SIGNS:
+            text = f"{group!r} is no name of a group: 1 to {GROUP_LETTERS} letters, digits"
+            return f"{text}, '/', '_', '=' or '-'"
+    if len(dict.fromkeys(groups)) < len(groups):
+        return f"of its groups {list(groups)} two have one name"
+    if config.pin_ms and priority != BY_PIN:
+        return f"pin_ms means nothing with priority {priority!r}: leave it out"
     return ""
 
 

@@ -15,26 +15,28 @@ from collections.abc import Callable, Iterable
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.choosing import choose
 from liftlog.core.consumers.entries import (
-    ACKED,
     AT_LIMIT,
     GONE,
-    TERMINATED,
     ConsumerEntry,
     Delivered,
     Done,
     encode_entry,
 )
-from liftlog.core.consumers.flight import Flight, Lapse, WaitingPull
+from liftlog.core.consumers.flight import Flight, Lapse
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.promised import PromisedAnswers, WaitingAnswer
+from liftlog.core.consumers.pullroom import PullTurn, WaitingPull
 from liftlog.core.consumers.state import Consumer, line_between, runs_alike
+from liftlog.core.replica.advising import Advisories
 from liftlog.core.replica.consumermaking import ConsumerMaking
 from liftlog.core.replica.counting import Counting
 from liftlog.core.replica.deadletters import DeadLetters
 from liftlog.core.replica.inherited import Inherited
 from liftlog.core.replica.interest import Interest
+from liftlog.core.replica.priorities import Priorities
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.settling import Settlements
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectpurge import SubjectPurges
 from liftlog.core.replica.tail import cut_batches
@@ -42,17 +44,11 @@ from liftlog.core.replica.telling import InfosAsked, is_gone
 from liftlog.core.replica.workqueue import WorkQueue
 from liftlog.format import CorruptBatch, encode_values
 from liftlog.messages import (
-    ACK,
     ERR_FAILED,
-    ERR_INVALID,
     ERR_NOT_FOUND,
     ERR_NOT_READY,
     ERR_OVERLOAD,
     ERR_TIMEOUT,
-    NAK,
-    SETTLE_MAX,
-    SETTLES,
-    TERM,
     AlterConsumerRequest,
     ClientReply,
     ConsumerRequest,
@@ -73,7 +69,7 @@ from liftlog.messages import (
     SubjectsFolded,
     SubjectsTold,
     TimeFound,
-    offsets_of,
+    UnpinRequest,
     runs_of,
 )
 from liftlog.types import Batch, ClientRef, LiftlogError
@@ -95,9 +91,9 @@ class ConsumersLead:
     """
 
     __slots__ = (
-        *("_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle", "_inherited"),
-        *("_leading", "_log", "_making", "_office", "_queue", "_removed", "_swept", "_wrote"),
-        *("counting", "interest", "letters"),
+        *("_advisories", "_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle"),
+        *("_inherited", "_leading", "_log", "_making", "_office", "_priorities", "_queue"),
+        *("_removed", "_settling", "_swept", "_wrote", "counting", "interest", "letters"),
     )
 
     def __init__(
@@ -120,13 +116,17 @@ class ConsumersLead:
         """What this step has written so far."""
         self._answers = PromisedAnswers()
         self._agenda = Agenda()
-        self._idle = IdleConsumers(self._after)
+        self._idle = IdleConsumers(self.after)
         self._making = ConsumerMaking(log, data, removed, self)
         self._inherited = Inherited(log, leading, data, office, removed)
         self._begun = False
         """Whether those are looked at of whom messages were pending when this leader began to serve."""
         self.counting = Counting(log, data, removed)
         self.letters = DeadLetters(data, removed, office.epoch, self)
+        self._advisories = Advisories(data)
+        epoch = leading.epoch
+        self._priorities = Priorities(data, epoch, self.counting, self._advisories, self.reply)
+        self._settling = Settlements(data, removed, self._agenda, self)
         self._asked = InfosAsked(self.counting, data, removed, self.letters)
         self._queue = WorkQueue(data, office, removed)
         self.interest = Interest(log, data, office, removed, purges, self._making)
@@ -160,7 +160,7 @@ class ConsumersLead:
         log.append([encode_values(log.id, log.leo, self._leading.epoch, self._ctx.wall_ms, entries)])
         self._wrote()
 
-    def _flight(self, number: int) -> Flight | None:
+    def flight(self, number: int) -> Flight | None:
         """Of the consumer with this number, if there is one that nobody has asked to delete."""
         consumer = self._removed.consumers.by_number.get(number)
         if consumer is None or number in self._making.dropping:
@@ -168,14 +168,16 @@ class ConsumersLead:
         flight = self._agenda.flights.get(number)
         if flight is None:
             patterns = consumer.config.patterns[: 1 if self._ctx.mutants.first_filter_only else None]
-            flight = Flight(consumer, self._lapse(consumer), patterns)
+            flight = Flight(consumer, self.lapse(consumer), patterns)
             self._agenda.add(flight)
         return flight
 
-    def _lapse(self, consumer: Consumer) -> Lapse:
-        return lambda count: self._after(consumer.config.wait_ms(count))
+    def lapse(self, consumer: Consumer) -> Lapse:
+        """When what it was given is due again."""
+        return lambda count: self.after(consumer.config.wait_ms(count))
 
-    def _after(self, wait_ms: int) -> int:
+    def after(self, wait_ms: int) -> int:
+        """The tick then."""
         return self._ctx.ticks + self._ctx.ticks_of(wait_ms)
 
     # -- what clients ask ---------------------------------------------------------------------------
@@ -193,8 +195,8 @@ class ConsumersLead:
                 case CreateConsumerRequest():
                     self._making.create(client, request)
                 case AlterConsumerRequest():
-                    if self._flight(request.consumer) is None:
-                        return self._unknown_number(client, request.consumer)
+                    if self.flight(request.consumer) is None:
+                        return self.unknown_number(client, request.consumer)
                     self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
                 case DeleteConsumerRequest():
                     if not self._making.delete(client, request.name):
@@ -205,18 +207,21 @@ class ConsumersLead:
                 case PullRequest():
                     self._pull(client, request)
                 case SettleRequest():
-                    self._settle(client, request)
+                    self._settling.settle(client, request)
+                case UnpinRequest():
+                    self._unpin(client, request)
         self._flush()
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
         self.counting.remove(number)
+        self._priorities.dropped(number)
         self.interest.dropped()
-        for pull in flight.pulls if flight is not None else ():
+        for pull in flight.pulls.take_all() if flight is not None else ():
             self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 
-    def _unknown_number(self, client: ClientRef, number: int) -> None:
+    def unknown_number(self, client: ClientRef, number: int) -> None:
         """K1: whoever names it means one that is no more, or is to be no more."""
         if number in self._making.dropping:
             text = f"consumer {number} of this partition is being deleted; try again"
@@ -238,7 +243,7 @@ class ConsumersLead:
             return
         if name:
             self._idle.heard(consumers.by_name[name])
-        until = self._after(self._ctx.config.request_timeout_ms)
+        until = self.after(self._ctx.config.request_timeout_ms)
         self._asked.add(client, name, until if waits else self._ctx.ticks)
         self._tell_counted()
 
@@ -252,54 +257,11 @@ class ConsumersLead:
     def _flight_of(self, consumer: Consumer) -> Flight | None:
         """Of whom nothing is counted it is not made for that."""
         number = consumer.number
-        return self._flight(number) if consumer.config.patterns else self._agenda.flights.get(number)
+        return self.flight(number) if consumer.config.patterns else self._agenda.flights.get(number)
 
-    # -- acks (K3) ----------------------------------------------------------------------------------
+    # -- what is done (K3, K7, K9) ------------------------------------------------------------------
 
-    def _settle(self, client: ClientRef, request: SettleRequest) -> None:
-        mutants = self._ctx.mutants
-        flight = self._flight(request.consumer)
-        if flight is None and mutants.ack_of_deleted_counts:
-            flight = self._flight(max(self._removed.consumers.by_number, default=0))
-        if flight is None:
-            self._unknown_number(client, request.consumer)
-            return
-        self._heard(flight)
-        if request.how not in SETTLES:
-            text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
-            self.reply(client, ErrorReply(ERR_INVALID, text, False))
-            return
-        if sum(length for _, length in request.runs) > SETTLE_MAX:
-            text = f"one request may name {SETTLE_MAX} messages: send several"
-            self.reply(client, ErrorReply(ERR_INVALID, text, False))
-            return
-        offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
-        if mutants.ack_of_all_before:
-            offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
-        fresh = [offset for offset in offsets if flight.may_end(offset)]
-        unknown = [offset for offset in offsets if offset >= flight.ahead]
-        if request.how == ACK and any(offset in flight.dead for offset in offsets):
-            self._ctx.mark("K9.late-ack")
-        reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
-        if request.how not in (ACK, TERM):
-            self._put_off(flight, fresh, request)
-            self.reply(client, reply)
-            return
-        end = max((flight.ends_at(offset) for offset in offsets), default=0)
-        if fresh:
-            acked = request.how == ACK
-            end = self._done(flight, fresh, ACKED) if acked else self._no_more(flight, fresh, TERMINATED)
-            self._ctx.mark("K3.settled")
-        elif end > self._removed.folded:
-            self._ctx.mark("K3.repeat")
-        # What is done by an entry that was folded before is known by all that is folded.
-        end = max(end, 0 if fresh else self._removed.folded)
-        if mutants.ack_answered_at_append if fresh else mutants.repeated_ack_answered_at_once:
-            self.reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
-            return
-        self.wait_for(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
-
-    def _done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
+    def done(self, flight: Flight, offsets: Iterable[int], how: str) -> int:
         """Write that these do not come again; R26, R27: and that they go. Where that ends."""
         ending = list(offsets)
         end = self.write(Done(flight.consumer.number, how, runs_of(ending)))
@@ -309,17 +271,17 @@ class ConsumersLead:
         self._agenda.wrote(flight)
         return end
 
-    def _no_more(self, flight: Flight, offsets: list[int], how: str) -> int:
+    def no_more(self, flight: Flight, offsets: list[int], how: str) -> int:
         """K9: these were delivered for the last time. Where the entry ends."""
         if not flight.consumer.config.dead_letter:
-            return self._done(flight, offsets, how)
+            return self.done(flight, offsets, how)
         return self.letters.bury(flight, offsets, how)
 
     def end_letter(self, number: int, offset: int, how: str) -> None:
         """K9: it is stored where dead letters go, or nobody wants it."""
-        flight = self._flight(number)
+        flight = self.flight(number)
         if flight is not None and flight.is_pending(offset):
-            self._done(flight, [offset], how)
+            self.done(flight, [offset], how)
 
     def letter_answered(self, event: LetterAnswered) -> None:
         """K9: what has become of a dead letter."""
@@ -327,19 +289,10 @@ class ConsumersLead:
             self.letters.answered(event)
         self._flush()
 
-    def _heard(self, flight: Flight) -> None:
+    def heard(self, flight: Flight) -> None:
         """Somebody asks for this consumer."""
         if not self._ctx.mutants.inactive_from_creation:
             self._idle.heard(flight.consumer)
-
-    def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
-        """Not acked, or in work: from when on these are due again."""
-        lapse = self._lapse(flight.consumer)
-        at = self._after(request.delay_ms) if request.delay_ms else self._ctx.ticks
-        for offset in offsets:
-            flight.set_deadline(offset, at if request.how == NAK else lapse(flight.count(offset)))
-        self._agenda.set_alarm(flight)
-        self._serve(flight)
 
     @property
     def asked(self) -> int:
@@ -359,30 +312,48 @@ class ConsumersLead:
     # -- deliveries (K4, K6) ------------------------------------------------------------------------
 
     def _pull(self, client: ClientRef, request: PullRequest) -> None:
-        flight = self._flight(request.consumer)
+        flight = self.flight(request.consumer)
         if flight is None:
-            self._unknown_number(client, request.consumer)
+            self.unknown_number(client, request.consumer)
             return
-        self._heard(flight)
+        self.heard(flight)
         if self._agenda.pulls() >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this partition wait for messages, and no more may; try again"
             self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
             return
+        refusal = self._priorities.refusal(flight, request)
+        if refusal is not None:
+            self.reply(client, refusal)
+            return
         wait_ms = request.wait_ms or (self._ctx.config.request_timeout_ms if flight.filters else 0)
-        until = self._after(wait_ms) if wait_ms else self._ctx.ticks + 1
-        pull = WaitingPull(client, request, until, self.counting.questions)
-        flight.pulls.append(pull)
+        until = self.after(wait_ms) if wait_ms else self._ctx.ticks + 1
+        flight.pulls.add(WaitingPull(client, request, until, self.counting.questions))
         self._agenda.waits(flight)
-        self._serve(flight)
+        self.serve(flight)
         self._serve_now(flight)
 
     def _serve_now(self, flight: Flight) -> None:
         """Who does not wait is told that there is nothing, if that is known."""
         at_once = [pull for pull in flight.pulls if not pull.request.wait_ms]
-        if at_once and not flight.reading and self._inherited.heeds() and self._is_counted(flight):
+        first = flight.pulls.first
+        if first is None or not at_once or flight.reading or not self._inherited.heeds():
+            return
+        # Else who is looked at first is given what there is, and that is not known yet.
+        known_for = at_once if flight.consumer.config.priority else [first]
+        if all([self.counting.is_known(flight, pull.since) for pull in known_for]):
             for pull in at_once:
                 flight.pulls.remove(pull)
                 self.reply(pull.client, self._nothing(pull.request))
+
+    def _unpin(self, client: ClientRef, request: UnpinRequest) -> None:
+        """K10: others may be given messages."""
+        flight = self.flight(request.consumer)
+        if flight is None:
+            self.unknown_number(client, request.consumer)
+            return
+        self.heard(flight)
+        self.reply(client, self._priorities.unpin(flight, request.group) or DoneReply())
+        self.serve(flight)
 
     def _nothing(self, request: PullRequest) -> PullReply:
         return PullReply(self._data.id, request.consumer, self._leading.epoch)
@@ -393,7 +364,7 @@ class ConsumersLead:
             return False
         return not self._making.changes(flight.consumer.number) and self._inherited.heeds()
 
-    def _serve(self, flight: Flight) -> None:
+    def serve(self, flight: Flight) -> None:
         """Give to who waits what there is, as far as it is in memory."""
         if not self._may_serve(flight):
             return
@@ -409,10 +380,11 @@ class ConsumersLead:
                     return
             else:
                 return
-            if not self._is_counted(flight):
+            turn = self._priorities.turn(flight, start < flight.ahead)
+            if turn is None:
                 return
             data = self._data
-            max_bytes = max(1, min(flight.pulls[0].request.max_bytes, PULL_BYTES_MAX))
+            max_bytes = max(1, min(turn.pull.request.max_bytes, PULL_BYTES_MAX))
             batches = data.cached(start, data.hw, max_bytes)
             if not batches:
                 if self._ctx.reads.has_place(data.id):
@@ -420,11 +392,8 @@ class ConsumersLead:
                     self._ctx.reads.begin(data.id, flight.reading)
                     self._ctx.effects.append(ReadLog(data.id, flight.reading, start, data.hw, max_bytes))
                 return
-            if not self._deliver(flight, start, batches):
+            if not self._deliver(flight, turn, start, batches):
                 return
-
-    def _is_counted(self, flight: Flight) -> bool:  # K8: for who waits longest
-        return not flight.pulls or self.counting.is_known(flight, flight.pulls[0].since)
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read what a consumer is to get, or could not; then it is tried again at a tick."""
@@ -432,13 +401,14 @@ class ConsumersLead:
         if flight is None:
             return
         if event.error and flight.start >= self._data.log_start:
-            for pull in flight.pulls:
+            for pull in flight.pulls.take_all():
                 self.reply(pull.client, ErrorReply(ERR_FAILED, event.error, True))
-            flight.pulls.clear()
         elif flight.pulls and self._inherited.serves(self.write) and self._may_serve(flight):
             batches = cut_batches(self._data.id, event.batches, self._data.hw)
-            if self._is_passed(flight, flight.start) or self._deliver(flight, flight.start, batches):
-                self._serve(flight)
+            passed, start = self._is_passed(flight, flight.start), flight.start
+            turn = None if passed else self._priorities.turn(flight, start < flight.ahead)
+            if passed or (turn is not None and self._deliver(flight, turn, start, batches)):
+                self.serve(flight)
         self._flush()
 
     def _is_passed(self, flight: Flight, start: int) -> bool:
@@ -448,7 +418,7 @@ class ConsumersLead:
         self._ctx.mark("K7.start")
         if gone := [offset for offset in flight.lapsed if offset < self._data.log_start]:
             self._ctx.mark("K7.written-off")
-            self._done(flight, gone, GONE)
+            self.done(flight, gone, GONE)
         return True
 
     def _take_lapsed(self, flight: Flight) -> None:
@@ -464,39 +434,46 @@ class ConsumersLead:
                 flight.due(offset)
         if gone:
             self._ctx.mark("K7.written-off")
-            self._done(flight, gone, GONE)
+            self.done(flight, gone, GONE)
         if given_up:
             self._ctx.mark("K6.limit")
-            self._no_more(flight, given_up, AT_LIMIT)
+            self._advisories.given_up(flight, given_up)
+            self.no_more(flight, given_up, AT_LIMIT)
 
-    def _deliver(self, flight: Flight, start: int, batches: list[Batch]) -> bool:
-        """Give who waits longest what is due of these, which hold `start`. Whether there may be more."""
+    def _deliver(self, flight: Flight, turn: PullTurn, start: int, batches: list[Batch]) -> bool:
+        """Give whose turn it is what is due of these, which hold `start`. Whether there may be more."""
         if not batches or not batches[0].base_offset <= start < batches[-1].end_offset:
             return False
         again = start < flight.ahead
-        most = flight.pulls[0].request.messages
-        most = most if again else min(most, flight.room)
+        most = turn.most if again else min(turn.most, flight.room)
         try:
             shown = self._removed.visible(self._data.id, batches)
             counts, frames, end = choose(self._data.id, shown, flight, start, most)
         except (CorruptBatch, LiftlogError) as error:
-            pull = flight.pulls.popleft()
-            self.reply(pull.client, ErrorReply(ERR_FAILED, str(error), True))
+            flight.pulls.remove(turn.pull)
+            self.reply(turn.pull.client, ErrorReply(ERR_FAILED, str(error), True))
             return False
         if again and not counts:
             if start in flight.lapsed:  # Else somebody said that it is in work, or done, during the read.
                 self._ctx.mark("K7.written-off")
-                self._done(flight, [start], GONE)
+                self.done(flight, [start], GONE)
             return True
         picky = bool(flight.filters) or start < flight.consumer.since
         if not counts and picky and end - flight.written < SKIPPED_MAX:
             flight.skip(end)
         else:
-            self._record(flight, counts, again=again, end=end, frames=frames)
+            self._record(flight, turn.pull, counts, again=again, end=end, frames=frames)
         return True
 
     def _record(
-        self, flight: Flight, counts: list[tuple[int, int]], *, again: bool, end: int, frames: list[bytes]
+        self,
+        flight: Flight,
+        pull: WaitingPull,
+        counts: list[tuple[int, int]],
+        *,
+        again: bool,
+        end: int,
+        frames: list[bytes],
     ) -> None:
         """Write what is delivered, and answer: before that is committed only if K4 lets it."""
         number, runs = flight.consumer.number, runs_alike(counts)
@@ -504,12 +481,12 @@ class ConsumersLead:
         line = line_between(self._data.history.entries, flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
         self._put(self._queue.delivered(counts))
-        first = flight.delivers(counts, recorded, self._lapse(flight.consumer))
+        first = flight.delivers(counts, recorded, self.lapse(flight.consumer))
         flight.advance(end)
         self._agenda.wrote(flight)
         if not counts:
             return
-        pull = flight.pulls.popleft()
+        flight.pulls.remove(pull)
         own = counts[0][0] >= self._office.epoch_start
         first = flight.consumer.sequence + 1 if self._ctx.mutants.numbered_by_folded else first
         at_once = not again and self._ctx.decides(("K4.own", own))
@@ -522,6 +499,7 @@ class ConsumersLead:
             batches=frames,
             sequence=first,
             to_come=self.counting.behind(flight),
+            pin=self._priorities.gives(flight, pull),
         )
         if at_once:
             self._ctx.mark("K4.unrecorded")
@@ -539,7 +517,7 @@ class ConsumersLead:
         self, client: ClientRef, end: int, reply: PullReply | SettledReply | DoneReply | str
     ) -> None:
         """Answer when the journal is folded up to `end`."""
-        until = self._after(self._ctx.config.request_timeout_ms)
+        until = self.after(self._ctx.config.request_timeout_ms)
         waiting = WaitingAnswer(end, client, until, reply)
         if end <= self._removed.folded:
             self._answer(waiting)
@@ -574,7 +552,7 @@ class ConsumersLead:
         waits = list(self._agenda.waiting.values())
         if (waits or len(self._asked)) and self._inherited.serves(self.write):
             for flight in waits:
-                self._serve(flight)
+                self.serve(flight)
                 self._serve_now(flight)
             self._tell_counted()
         self._flush()
@@ -586,6 +564,7 @@ class ConsumersLead:
             text = "not every replica in sync has it yet; it may still happen, ask again"
             self.reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
         self._making.tick()
+        self._priorities.tick()
         if self._removed.consumers.by_number and self._inherited.serves(self.write):
             self._write_off()
         self.counting.tick()
@@ -595,8 +574,7 @@ class ConsumersLead:
             self._wrote()
         self._tell_counted()
         for flight in self._agenda.waiting.values():
-            for pull in [pull for pull in flight.pulls if pull.until <= ticks]:
-                flight.pulls.remove(pull)
+            for pull in flight.pulls.take(ticks):
                 self.reply(pull.client, self._nothing(pull.request))
 
     def _write_off(self) -> None:
@@ -605,7 +583,7 @@ class ConsumersLead:
             self._begun = True
             for number, consumer in self._removed.consumers.by_number.items():
                 if consumer.pending:
-                    self._flight(number)
+                    self.flight(number)
         self._making.drop_idle(self._idle, self._agenda)
         self._put(self._queue.late())
         for flight in self._agenda.due(self._ctx.ticks):
@@ -620,7 +598,7 @@ class ConsumersLead:
             gone = [offset for offset in flight.pending() if is_gone(offset, self._data, self._removed)]
             if gone and number not in self._making.dropping:
                 self._ctx.mark("K7.written-off")
-                self._done(flight, gone, GONE)
+                self.done(flight, gone, GONE)
 
     def end(self, code: str, text: str) -> None:
         """This leader answers none of those that wait; what becomes of entries is open."""
@@ -630,9 +608,8 @@ class ConsumersLead:
         for client in self._asked.take_all():
             self.reply(client, ErrorReply(code, text, True))
         for flight in self._agenda.waiting.values():
-            for pull in flight.pulls:
+            for pull in flight.pulls.take_all():
                 self.reply(pull.client, ErrorReply(code, text, True))
-            flight.pulls.clear()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone; what it was given is pending."""
@@ -640,7 +617,7 @@ class ConsumersLead:
         self._asked.forget(client)
         self._making.forget(client)
         for flight in self._agenda.waiting.values():
-            flight.forget(client)
+            flight.pulls.forget(client)
 
     def reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._ctx.effects.append(ReplyClient(client, reply))

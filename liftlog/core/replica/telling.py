@@ -31,6 +31,7 @@ def info_of(
 ) -> ConsumerInfo:
     """Of one of them. `to_come`: how many messages, as far as is counted. `problem`: of a dead letter."""
     kept = data.ctx.mutants.gone_kept_pending
+    pin = flight.pulls.pin
     waiting = [offset for offset in flight.pending() if kept or not is_gone(offset, data, removed)]
     return ConsumerInfo(
         name=consumer.name,
@@ -46,6 +47,8 @@ def info_of(
         pulls=len(flight.pulls),
         dead=sum(offset in flight.dead for offset in waiting),
         dead_problem=problem,
+        pin=pin.id if pin is not None else "",
+        pinned_ms=pin.since_ms if pin is not None else 0,
     )
 
 

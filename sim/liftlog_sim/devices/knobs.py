@@ -117,6 +117,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of these that purge by subject."""
     consumers: int = 0
     """Clients of durable consumers, where streams have a journal (K1 to K7)."""
+    grouped: int = 0
+    """Clients of consumers with priority groups, beside those (K10)."""
     door_clients: int = 0
     """Clients of JetStream's doors of each kind, where there is a stream for them."""
     door_interval_us: int = 150 * MILLISECOND

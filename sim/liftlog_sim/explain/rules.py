@@ -76,6 +76,8 @@ RULES: dict[str, tuple[str, str]] = {
     "PendingExact": ("K7", "a leader writes it off with an entry"),
     "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "DeadLettersStored": ("K9", "it is done when a stream has acknowledged its letter"),
+    "PinnedAlone": ("K10", "at most one client is pinned, and it alone is given messages"),
+    "NotBelowMinimum": ("K10", "No pull is given a message below its minimum"),
     "MirrorIsPrefix": ("R28", "A *mirror* has what another stream, its origin, has committed"),
     "ActivityInOrder": (
         "N12",

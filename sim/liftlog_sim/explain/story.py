@@ -62,6 +62,8 @@ _EMPHASIS = {
     "PendingExact": "answers",
     "DeliveriesNumbered": "answers",
     "DeadLettersStored": "answers",
+    "PinnedAlone": "answers",
+    "NotBelowMinimum": "answers",
     "MirrorIsPrefix": "stores",
     "ActivityInOrder": "stores",
     "TrimmedIsTold": "stores",

@@ -156,6 +156,7 @@ def consumers(draws: Draws) -> Knobs:
         publish_interval_us=draws.choice((500, 1000)) * MILLISECOND,
         duration_us=40 * SECOND,
         hunt_leader=draws.choice((0.0, 0.3)),
+        grouped=draws.part("grouped").choice((0, 3)),
     )
     return _restless(restless, knobs) if is_restless else knobs
 
@@ -173,6 +174,7 @@ def _restless(draws: Draws, knobs: Knobs) -> Knobs:
         delete_share=0.6,
         admin_interval_us=200 * MILLISECOND,
         consumers=3,
+        grouped=0,
         consumers_anew=0.3,
         consume_interval_us=100 * MILLISECOND,
         publish_interval_us=500 * MILLISECOND,

@@ -21,6 +21,7 @@ from liftlog_sim.truth.letters import LetterTruth
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.mirrors import mirrored
 from liftlog_sim.truth.parcels import Parcels
+from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
 
 
@@ -40,6 +41,7 @@ class Account:
         where it began and where it is to begin."""
         self._deletions: dict[PartitionId, DeletionTruth] = {}
         self._consumers: dict[PartitionId, ConsumerTruth] = {}
+        self._pins: dict[PartitionId, PinTruth] = {}
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
@@ -83,6 +85,13 @@ class Account:
             found = self._consumers[partition] = ConsumerTruth(
                 self.truth(partition), self.deletions(partition), lambda: self.furthest_start(partition)
             )
+        return found
+
+    def pins(self, partition: PartitionId) -> PinTruth:
+        """Of the same."""
+        found = self._pins.get(partition)
+        if found is None:
+            found = self._pins[partition] = PinTruth(self.truth(partition))
         return found
 
     def furthest_start(self, log: PartitionId) -> int:

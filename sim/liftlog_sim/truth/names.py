@@ -24,6 +24,9 @@
     DeliveriesNumbered   a delivery has the number that its record gives it (K8)
     DeadLettersStored    a message that was delivered for the last time is pending until its letter is
                          committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
+    PinnedAlone          a pin is one client's, and one leader's, and is lost with its time, see
+                         `truth/pins.py` (K10)
+    NotBelowMinimum      no pull is given a message below its minimum (K10)
     MirrorIsPrefix       what a mirror has committed, its origin has committed at the same offset; where it
                          has no record, the origin's is gone, see `truth/mirrors.py` (R28)
     ActivityInOrder      before each event in an activity stream stands the one before it, or that some are
@@ -143,6 +146,8 @@ STEP_INVARIANTS = (
     "PendingExact",
     "DeliveriesNumbered",
     "DeadLettersStored",
+    "PinnedAlone",
+    "NotBelowMinimum",
     "MirrorIsPrefix",
     "ActivityInOrder",
     "TrimmedIsTold",
@@ -199,7 +204,7 @@ RARE_INVARIANTS = (
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue"),
-    *("DeadLettersStored", "MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold"),
+    *("DeadLettersStored", "MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold", "PinnedAlone", "NotBelowMinimum"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )

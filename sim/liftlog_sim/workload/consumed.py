@@ -7,6 +7,8 @@ that is neither pending nor done, is one that nobody will ever be given: NoneSki
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.messages import (
     ACK,
     ClientMessage,
@@ -32,7 +34,7 @@ MESSAGES, BYTES, WAIT_MS = 100, 1 << 20, 200
 class Emptying:
     """Of all consumers of a world that has healed."""
 
-    __slots__ = ("_account", "_asked", "_kernel", "_shared", "_told", "_work")
+    __slots__ = ("_account", "_asked", "_kernel", "_pins", "_shared", "_told", "_work")
 
     def __init__(self, shared: Clientele) -> None:
         self._shared = shared
@@ -40,6 +42,8 @@ class Emptying:
         self._kernel = shared.cluster.kernel
         self._asked = 0
         self._work: list[tuple[Target, int]] = []
+        self._pins: dict[tuple[Target, int], str] = {}
+        """With which pin it was given messages last (K10)."""
         self._told: set[Target] = set()
         """Whose leader has told exactly where its consumers stand then."""
 
@@ -91,13 +95,18 @@ class Emptying:
             if isinstance(reply, PullReply) and reply.runs:
                 truth.pulled(number, reply, ended, told, purged)
                 counted.judge(reply)
+                self._pins[target, number] = reply.pin
                 self._ack(target, reply)
                 self._pull(target, number)
             else:
+                self._pins.pop((target, number), None)
                 self._kernel.after(AGAIN_US, self._pull, target, number)
 
         self._account.count("pulls when all was healed")
         request = PullRequest(target.partition, number, MESSAGES, BYTES, WAIT_MS)
+        if (config := truth.known()[number].config).priority:
+            pin = self._pins.get((target, number), "")
+            request = msgspec.structs.replace(request, group=config.groups[0], pin=pin)
         self._ask(target, leading[1], request, answered)
 
     def _ack(self, target: Target, given: PullReply) -> None:

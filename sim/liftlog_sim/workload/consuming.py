@@ -11,6 +11,9 @@ import msgspec
 
 from liftlog.messages import (
     ACK,
+    BY_NUMBER,
+    BY_OVERFLOW,
+    BY_PIN,
     DELIVER_ALL,
     DELIVER_FROM,
     DELIVER_LASTS,
@@ -64,6 +67,14 @@ CONFIGS = {
 }
 """What the consumer of each name is created with; those called so have filters beside. Those with dead
 letters are there where there is a stream for them."""
+GROUPS = ("g", "h")
+GROUPED = {
+    "flow-0": ConsumerConfig(ack_wait_ms=1500, max_ack_pending=30, priority=BY_OVERFLOW, groups=GROUPS),
+    "pin-0": ConsumerConfig(ack_wait_ms=2000, priority=BY_PIN, groups=GROUPS[:1], pin_ms=700),
+    "rank-0": ConsumerConfig(ack_wait_ms=2000, priority=BY_NUMBER, groups=GROUPS[:1]),
+}
+"""Those of clients of their own (`grouped.py`), in some worlds."""
+ALL = CONFIGS | GROUPED
 ALIVE = tuple(name for name, config in CONFIGS.items() if not config.dead_letter)
 LATER = tuple(name for name in ALIVE if CONFIGS[name].deliver in (DELIVER_NEW, DELIVER_LASTS))
 """Those that do not begin at the front."""
@@ -97,7 +108,7 @@ def config_of(target: Target, name: str) -> ConsumerConfig:
     """What the consumer of this name is created with there."""
     patterns = tuple(dict.fromkeys(target.subject_with(word).decode() for word in FILTERED.get(name, ())))
     first = patterns[0] if patterns else ""
-    config = msgspec.structs.replace(CONFIGS[name], filter=first, filters=patterns[1:])
+    config = msgspec.structs.replace(ALL[name], filter=first, filters=patterns[1:])
     if target.config.is_queue and name in OF_QUEUE[:-1]:
         config = msgspec.structs.replace(config, deliver=DELIVER_ALL, offset=0)
     return config
@@ -114,7 +125,7 @@ class ConsumingClient:
         self._account = shared.account
         self.kernel = shared.cluster.kernel
         cluster = shared.cluster
-        self._turns = cluster.chances.turns(f"consumer/{number}", cluster.knobs.consume_interval_us)
+        self._turns = cluster.chances.turns(self.called(number), cluster.knobs.consume_interval_us)
         self._numbers: dict[tuple[Target, str], int] = {}
         self._known: dict[tuple[Target, str], ConsumerConfig] = {}
         """What a consumer is taken to be configured with."""
@@ -136,13 +147,33 @@ class ConsumingClient:
         if targets:
             draws = turn.draws
             target = targets[draws.randrange(len(targets))]
-            buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
-            names = tuple(CONFIGS) if buries else ALIVE
-            if target.config.goes_when_done:
-                names = OF_QUEUE if target.config.is_queue else OF_INTEREST
-            if not self._makes_anew(target, turn):
+            names = self.names(target)
+            if names and not self._makes_anew(target, turn):
                 self._act(target, draws.choice(names), turn)
         self._turns.take(self._fire)
+
+    def called(self, number: int) -> str:
+        """By which name its turns are drawn."""
+        return f"consumer/{number}"
+
+    def names(self, target: Target) -> tuple[str, ...]:
+        """Of which consumers it is a client there."""
+        if target.config.goes_when_done:
+            return OF_QUEUE if target.config.is_queue else OF_INTEREST
+        buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
+        return tuple(CONFIGS) if buries else ALIVE
+
+    def wishes(self, target: Target, request: PullRequest, draws: Draws, had: int) -> PullRequest:
+        """What it wants of whom to give messages, beside that."""
+        return request
+
+    def heard(self, target: Target, request: PullRequest, reply: object, sent: tuple[int, int]) -> bool:
+        """A pull was answered, or nobody has. Whether it goes on with it, though it was given nothing."""
+        return False
+
+    def time(self, target: Target) -> tuple[int, int]:
+        """The epoch of who leads, and its ticks, where pulls are judged by that."""
+        return -1, 0
 
     def _makes_anew(self, target: Target, turn: Turn) -> bool:
         """In some worlds those that do not begin at the front are deleted and created all the time."""
@@ -165,7 +196,7 @@ class ConsumingClient:
             self._pull(target, former, turn.name, turn.draws, MORE_MAX)
         elif not number or chance < 0.03:
             self._create(target, name, turn)
-        elif chance < 0.03 + deleted and not CONFIGS[name].inactive_ms:
+        elif chance < 0.03 + deleted and not ALL[name].inactive_ms:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)
@@ -259,6 +290,9 @@ class ConsumingClient:
         ended, purged, counted = truth.ended(), truth.purged(), CountedPull(self._account, target)
 
         def answered(reply: object) -> None:
+            if self.heard(target, request, reply, sent) and had < MORE_MAX and not self._shared.stopping:
+                asked = target, number, f"{name}/goes-on", draws.part("goes on"), had + 1
+                self.kernel.after(MORE_US, self._pull_more, asked)
             if isinstance(reply, PullReply) and reply.runs:
                 self._account.count("pulls answered with messages")
                 truth.pulled(number, reply, ended, told, purged)
@@ -274,6 +308,7 @@ class ConsumingClient:
 
         wait_ms = draws.choice((0, 200, 1000))
         request = PullRequest(target.partition, number, 1 + draws.randrange(8), 1 << 20, wait_ms)
+        request, sent = self.wishes(target, request, draws, had), self.time(target)
         self.ask(name, target, request, draws, answered)
 
     def _pull_more(self, asked: tuple[Target, int, str, Draws, int], second: object) -> None:

@@ -1,0 +1,212 @@
+"""Priority groups: a leader chooses among those that pull. One client is pinned, and a pull has a minimum.
+
+Pulls wait at a leader. The one that is looked at is given messages if it may be: by its minimum, of what is to
+come with the message itself; and by the pin, which the first pull without one gets when there is a message
+for it. A pull that begins with the right pin gives the pin its time anew. The pin ends with that time, when
+somebody takes it away, or with the leader.
+
+- *A pin is one leader's.* It names that leader, so that no other one takes it for its own.
+- *While somebody is pinned nobody else is given messages*, nor a pin.
+- *Each message is looked at*, not each answer: a pull may be below its minimum for the second one.
+- *A pull that waits does not hold the pin.* The door asks in slices, and only the first begins a pull.
+
+What is modelled: one consumer; clients that pull, at any leader, with the pin that they were given last; a
+leader that lives on when the next one is elected; time, as ticks of each leader.
+
+What is abstracted. *What is given*, but for how much is to come: the journal has it (K1 to K8), and does not
+know who is given it. *Several groups*: a consumer has one pin.
+
+    two-pinned            a pin is given while somebody is pinned
+    pin-not-looked-at     who is not pinned is given messages all the same
+    pin-without-leader    a pin is a number alone, and the next leader counts from one too
+    served-below-minimum  the whole answer by one look
+    pin-never-lost        each slice of a pull gives the pin its time anew
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+from liftlog_spec.lang import *
+
+
+class PriorityGroups(Model):
+    """The pulls of one consumer at its leaders."""
+
+    variant = Setting(
+        "right",
+        "two-pinned",
+        "pin-not-looked-at",
+        "pin-without-leader",
+        "served-below-minimum",
+        "pin-never-lost",
+    )
+    Clients = Constant(2)
+    Leaders = Constant(2)
+    Pins = Constant(2)
+    """So many each leader gives."""
+    Messages = Constant(2)
+    """So many may be to come at a time."""
+    Time = Constant(1)
+    """So many ticks a pin lasts when nobody begins a pull with it."""
+
+    Client = Sort(Clients)
+    Leader = Range(1, Leaders)
+    At = Range(0, Leaders)
+    Number = Range(0, Pins)
+    Amount = Range(0, Messages)
+    Asked = Range(1, Messages)
+    Left = Range(0, Time)
+    Age = Range(0, Time + 1)
+
+    newest = Var(Leader, init=1)
+    to_come = Var(Amount)
+    pinned = Var(Fn(Leader, Set(Number)))
+    """The pins that hold, as each leader sees it."""
+    counted = Var(Fn(Leader, Number))
+    """So many pins it has given."""
+    left = Var(Fn(Leader, Left))
+    """So long the pin holds."""
+    age = Var(Fn(Leader, Age))
+    """Ticks since a client was pinned, or began a pull as the pinned one."""
+    waits_at = Var(Fn(Client, At))
+    """Where its pull waits; 0 = it does not pull."""
+    minimum = Var(Fn(Client, Amount))
+    pin_of = Var(Fn(Client, Number))
+    """The pin that a client was given last, 0 = none, and by whom."""
+    pin_by = Var(Fn(Client, At))
+    stray = Var(Bool)
+    """Somebody was given a message while somebody else was pinned."""
+    low = Var(Bool)
+    """Somebody was given a message below the minimum of its pull."""
+
+    # -- words ---------------------------------------------------------------------------------------------
+
+    def has_pin_of(s, c, l):
+        """Whether this leader takes a client for the pinned one."""
+        own = True if s.variant == "pin-without-leader" else s.pin_by[c] == l
+        return And(s.pin_of[c] > 0, own, member(s.pin_of[c], s.pinned[l]))
+
+    def may_have(s, c, l):
+        """Whether it is given messages as things are."""
+        if s.variant == "pin-not-looked-at":
+            return True
+        return Or(s.has_pin_of(c, l), And(size(s.pinned[l]) == 0, s.pin_of[c] == 0))
+
+    # -- clients -------------------------------------------------------------------------------------------
+
+    @action
+    def Begin(s, c: Client, l: Leader, least: Amount):
+        """A pull comes."""
+        when(l <= s.newest, s.waits_at[c] == 0)
+        s.waits_at[c] = l
+        s.minimum[c] = least
+        s.left[l] = If(s.has_pin_of(c, l), s.Time, s.left[l])
+        s.age[l] = If(s.has_pin_of(c, l), 0, s.age[l])
+
+    @action
+    @only("variant", "pin-never-lost")
+    def GoOn(s, c: Client, l: Leader):
+        """The next slice of a pull comes."""
+        when(s.waits_at[c] == l, s.has_pin_of(c, l))
+        s.left[l] = s.Time
+
+    @action
+    def GiveUp(s, c: Client):
+        when(s.waits_at[c] > 0)
+        s.waits_at[c] = 0
+        s.minimum[c] = 0
+
+    # -- leaders -------------------------------------------------------------------------------------------
+
+    @action
+    def Give(s, c: Client, l: Leader, messages: Asked):
+        """So many in one answer."""
+        when(s.waits_at[c] == l, messages <= s.to_come, s.to_come >= s.minimum[c])
+        if s.variant != "served-below-minimum":
+            when(s.to_come - (messages - 1) >= s.minimum[c])
+        fresh = And(s.pin_of[c] == 0, s.counted[l] < s.Pins)
+        may = s.may_have(c, l)
+        when(Or(fresh, s.has_pin_of(c, l)) if s.variant == "two-pinned" else may)
+        if s.variant != "pin-not-looked-at":
+            when(Or(fresh, s.has_pin_of(c, l)))
+        gets_one = And(fresh, Or(size(s.pinned[l]) == 0, s.variant == "two-pinned"))
+        s.stray = Or(s.stray, And(size(s.pinned[l]) > 0, ~s.has_pin_of(c, l)))
+        s.low = Or(s.low, s.to_come - (messages - 1) < s.minimum[c])
+        number = If(s.counted[l] < s.Pins, s.counted[l] + 1, s.counted[l])
+        s.pin_of[c] = If(gets_one, number, s.pin_of[c])
+        s.pin_by[c] = If(gets_one, l, s.pin_by[c])
+        s.counted[l] = If(gets_one, number, s.counted[l])
+        s.pinned[l] = If(gets_one, with_member(s.pinned[l], number), s.pinned[l])
+        s.left[l] = If(gets_one, s.Time, s.left[l])
+        s.age[l] = If(gets_one, 0, s.age[l])
+        s.to_come = s.to_come - messages
+        s.waits_at[c] = 0
+        s.minimum[c] = 0
+
+    @action
+    def Refuse(s, c: Client, l: Leader):
+        """It names a pin that does not hold, and there is a message for it: it asks without one then."""
+        when(s.waits_at[c] == l, s.pin_of[c] > 0, ~s.has_pin_of(c, l), s.to_come > 0)
+        s.waits_at[c] = 0
+        s.minimum[c] = 0
+        s.pin_of[c] = 0
+        s.pin_by[c] = 0
+
+    @action
+    def Tick(s, l: Leader):
+        """A pin whose time is over is lost."""
+        when(size(s.pinned[l]) > 0, s.age[l] <= s.Time)
+        lost = s.left[l] == 0
+        s.left[l] = If(lost, 0, s.left[l] - 1)
+        s.age[l] = If(lost, 0, s.age[l] + 1)
+        s.pinned[l] = If(lost, difference(s.pinned[l], s.pinned[l]), s.pinned[l])
+
+    @action
+    def Unpin(s, l: Leader):
+        when(size(s.pinned[l]) > 0)
+        s.pinned[l] = difference(s.pinned[l], s.pinned[l])
+        s.left[l] = 0
+        s.age[l] = 0
+
+    @action
+    def Publish(s):
+        when(s.to_come < s.Messages)
+        s.to_come = s.to_come + 1
+
+    @action
+    def Elect(s):
+        """Another one leads; the one before may not know it."""
+        when(s.newest < s.Leaders)
+        s.newest = s.newest + 1
+
+    # -- properties ----------------------------------------------------------------------------------------
+
+    @invariant
+    def OnePinned(s):
+        """Of each leader at most one pin holds, and at most one client has it."""
+        return Forall(
+            s.Leader,
+            lambda l: And(size(s.pinned[l]) <= 1, count(s.Client, lambda c: s.has_pin_of(c, l)) <= 1),
+        )
+
+    @invariant
+    def PinnedAlone(s):
+        """While somebody is pinned nobody else is given messages."""
+        return ~s.stray
+
+    @invariant
+    def NotBelowMinimum(s):
+        return ~s.low
+
+    @invariant
+    def PinIsLost(s):
+        """A pin does not outlive its time when nobody begins a pull with it."""
+        return Forall(s.Leader, lambda l: Implies(size(s.pinned[l]) > 0, s.age[l] <= s.Time))
+
+    @sometimes
+    def TwoLeadersPin(s):
+        return Forall(s.Leader, lambda l: size(s.pinned[l]) == 1)
+
+    @sometimes
+    def APinIsGivenAgain(s):
+        return Exists(s.Leader, lambda l: And(size(s.pinned[l]) == 1, s.counted[l] == s.Pins))
