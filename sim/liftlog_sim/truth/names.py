@@ -204,7 +204,8 @@ RARE_INVARIANTS = (
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue"),
-    *("DeadLettersStored", "MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold", "PinnedAlone", "NotBelowMinimum"),
+    *("DeadLettersStored", "PinnedAlone", "NotBelowMinimum"),
+    *("MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )
