@@ -39,6 +39,7 @@ from liftlog.types import (
     NodeConfig,
     PartitionId,
     Recovered,
+    StreamConfig,
 )
 from tests.core.metadata_harness import Cluster
 
