@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from liftlog.core.guards import Guards
 from liftlog.core.metadata import levels
-from liftlog.core.metadata.activity import EVENTS_MISSING, KINDS, LISTED_MAX
+from liftlog.core.metadata.activity import DETAIL_MAX, EVENTS_MISSING, KINDS, LISTED_MAX
 from liftlog.core.metadata.commands import (
     AlterStream,
     ElectLeader,
@@ -143,6 +143,14 @@ def test_n12_an_event_lists_so_many_partitions_and_counts_the_rest() -> None:
     assert (last.event, last.node, len(last.partitions)) == ("node.expired", 1, LISTED_MAX)
     changed = sum(1 for one in cluster.metadata.partitions.values() if 1 in one.replicas)
     assert last.more == changed - LISTED_MAX
+
+
+def test_n12_of_a_long_alteration_the_beginning_is_told() -> None:
+    cluster = with_activity()
+    cluster.create("orders")
+    alter(cluster, "orders", more_subjects=tuple(f"{'long' * 20}.{number}" for number in range(40)))
+    detail = cluster.metadata.outbox.events[-1].detail
+    assert detail.startswith("more_subjects none -> longlong") and len(detail) == DETAIL_MAX + 4
 
 
 def test_n12_the_body_is_json_with_what_is_not_empty() -> None:

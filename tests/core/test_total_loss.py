@@ -39,6 +39,7 @@ from liftlog.types import (
     Members,
     PartitionId,
     Recovered,
+    StreamConfig,
 )
 from tests.core.metadata_harness import Cluster
 
@@ -251,6 +252,17 @@ def test_M5_what_the_group_has_decided_of_nodes_and_versions_goes_on() -> None:
     after, _ = anew(metadata, plan_of(metadata, partition, {1: (1, 5), 2: (1, 5)}))
     assert after.level == levels.NEWEST
     assert (after.admissions, after.founders) == (metadata.admissions, metadata.founders)
+
+
+def test_M5_N12_what_was_to_be_told_is_told_by_whoever_leads_the_activity_stream_then() -> None:
+    cluster, partition = led([1, 2, 3])
+    metadata = cluster.metadata
+    config = StreamConfig("__activity", "__activity.>", 1, 3, activity=True)
+    assert not cluster.apply(cluster.creation(config)).code
+    cluster.expire(3)
+    after, _ = anew(metadata, plan_of(metadata, partition, {1: (1, 5), 2: (1, 5)}))
+    assert after.outbox.head == metadata.outbox.head
+    assert list(after.outbox.events) == list(metadata.outbox.events) != []
 
 
 def test_M5_R14_the_greatest_copy_that_is_left_leads_once_it_is_there() -> None:

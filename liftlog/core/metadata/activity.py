@@ -46,6 +46,9 @@ KINDS = (
 LISTED_MAX = 64
 """So many partitions one event lists; how many more there are is said."""
 
+DETAIL_MAX = 1024
+"""So many characters of an alteration are told."""
+
 Before = Mapping[PartitionId, PartitionState]
 """The partitions that the last command has changed, as they were."""
 
@@ -91,6 +94,8 @@ def _of_streams(records: Records, command: Command, before: StreamState | None) 
     if config == before.config:
         return None
     said = describe_alteration(before.config, config)
+    if len(said) > DETAIL_MAX:
+        said = f"{said[:DETAIL_MAX]} ..."
     return ActivityEvent(index, _alteration(before.config, config), config.name, before.id, detail=said)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, draw_streams
 
 ACTIVITY = "activity"
+TOLD_IN = ("growing", "moves", "replacements", "elections", "kills")
+TOLD = 0.1
+"""In so many worlds of these profiles it is told, too."""
 
 
 def activity(draws: Draws) -> Knobs:
@@ -38,4 +43,16 @@ def activity(draws: Draws) -> Knobs:
         read_interval_us=3 * SECOND,
         admin_interval_us=draws.choice((150, 400, 800)) * MILLISECOND,
         alter_interval_us=draws.choice((0, 1000)) * MILLISECOND,
+    )
+
+
+def with_recounts(seed: int, knobs: Knobs) -> Knobs:
+    """A world in which perhaps somebody has its activity told. Drawn apart from all that is drawn before."""
+    draws = Draws(seed, "activity")
+    if knobs.profile not in TOLD_IN or knobs.mixed_releases or draws.random() >= TOLD:
+        return knobs
+    return msgspec.structs.replace(
+        knobs,
+        activity_interval_us=draws.choice((1000, 3000)) * MILLISECOND,
+        activity_room=draws.choice((5, 50, 4096)),
     )
