@@ -16,13 +16,14 @@ from liftlog.jetstream.ackwords import AckSubject
 from liftlog.jetstream.answers import rfc3339
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.states import now_ms
-from liftlog.messages import TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
+from liftlog.messages import TOLD_BATCH, TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
 
 SUBJECT = "$JS.EVENT.ADVISORY"
 LEADERS = {
-    TOLD_MAX_DELIVERIES: ("MAX_DELIVERIES", "max_deliver"),
-    TOLD_PINNED: ("PINNED", "consumer_group_pinned"),
-    TOLD_UNPINNED: ("UNPINNED", "consumer_group_unpinned"),
+    TOLD_BATCH: ("STREAM.BATCH_ABANDONED", "stream_batch_abandoned"),
+    TOLD_MAX_DELIVERIES: ("CONSUMER.MAX_DELIVERIES", "max_deliver"),
+    TOLD_PINNED: ("CONSUMER.PINNED", "consumer_group_pinned"),
+    TOLD_UNPINNED: ("CONSUMER.UNPINNED", "consumer_group_unpinned"),
 }
 """What leaders tell: the word in the subject, and that in the type."""
 WORDS = {"create": "CREATED", "delete": "DELETED", "modify": "UPDATED"}
@@ -51,14 +52,18 @@ async def tell_of_termination(room: Room, about: AckSubject, reason: str) -> Non
 def leaders_advisory(advisory: TellAdvisory, domain: str) -> tuple[bytes, bytes]:
     """What a leader has to tell, as JetStream says it: the subject, and the text."""
     word, kind = LEADERS[advisory.kind]
-    told: dict[str, object] = {"stream": advisory.stream, "consumer": advisory.consumer}
+    told: dict[str, object] = {"stream": advisory.stream}
+    if advisory.kind == TOLD_BATCH:
+        told |= {"batch": advisory.batch, "reason": advisory.reason}
+        return f"{SUBJECT}.{word}.{advisory.stream}".encode(), _text(kind, told, domain)
+    told["consumer"] = advisory.consumer
     if advisory.kind == TOLD_MAX_DELIVERIES:
         told |= {"stream_seq": advisory.offset + 1, "deliveries": advisory.count}
     elif advisory.kind == TOLD_PINNED:
         told |= {"group": advisory.group, "pinned_id": advisory.pin}
     else:
         told |= {"group": advisory.group, "reason": advisory.reason}
-    subject = f"{SUBJECT}.CONSUMER.{word}.{advisory.stream}.{advisory.consumer}"
+    subject = f"{SUBJECT}.{word}.{advisory.stream}.{advisory.consumer}"
     return subject.encode(), _text(kind, told, domain)
 
 

@@ -29,7 +29,7 @@ from liftlog.jetstream.errors import (
     STREAM_NAME_MISMATCH,
     JsError,
 )
-from liftlog.jetstream.groups import GroupState, group_fault, states_of
+from liftlog.jetstream.groups import PinnedGroup, group_fault, states_of
 from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
@@ -88,7 +88,7 @@ class ConsumerInfoAnswer(JsAnswer):
     push_bound: bool | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     pause_remaining: int | UnsetType = UNSET
-    priority_groups: list[GroupState] | UnsetType = UNSET
+    priority_groups: list[PinnedGroup] | UnsetType = UNSET
 
 
 class UnpinBody(msgspec.Struct, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ PIN_NS = 120_000 * NS_PER_MS
 GROUP_NAME = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 
 
-class GroupState(msgspec.Struct):
+class PinnedGroup(msgspec.Struct):
     """Of the first group of a consumer: who is pinned."""
 
     group: str
@@ -53,12 +53,12 @@ def check_groups(policy: str, groups: list[str], pin_ns: int) -> None:
             raise fault.because()
 
 
-def states_of(groups: list[str], pin: str, pinned_ms: int) -> list[GroupState]:
+def states_of(groups: list[str], pin: str, pinned_ms: int) -> list[PinnedGroup]:
     """What is told of groups: of the first alone, as nats-server does."""
-    return [GroupState(name, pin, rfc3339(pinned_ms) if pin else ZERO_TIME) for name in groups[:1]]
+    return [PinnedGroup(name, pin, rfc3339(pinned_ms) if pin else ZERO_TIME) for name in groups[:1]]
 
 
-class Standing:
+class PullStanding:
     """How one pull stands in its group, over all times that the leader is asked."""
 
     def __init__(

@@ -27,7 +27,7 @@ from liftlog.client.recent import RecentBatches
 from liftlog.jetstream.ackwords import acks_of
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
 from liftlog.jetstream.errors import CONSUMER_NOT_FOUND
-from liftlog.jetstream.groups import Standing
+from liftlog.jetstream.groups import PullStanding
 from liftlog.jetstream.shown import find_stream
 from liftlog.messages import (
     ACK,
@@ -90,7 +90,7 @@ class KnownConsumer:
         return (await consumers_of(self._reader, self.name))[0]
 
     async def pull(
-        self, messages: int, max_bytes: int, wait_ms: int, standing: Standing | None = None
+        self, messages: int, max_bytes: int, wait_ms: int, standing: PullStanding | None = None
     ) -> list[Delivery]:
         """What is there, or comes in time. `standing`: in a priority group. Raises RequestFailed,
         LiftlogError.

@@ -6,7 +6,7 @@ import msgspec
 
 from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig
-from liftlog.jetstream.groups import Standing
+from liftlog.jetstream.groups import PullStanding
 from liftlog.jetstream.statuses import JsStatus, bad_request
 
 
@@ -76,10 +76,10 @@ def check_limits(request: NextRequest, config: JsConsumerConfig) -> None:
         raise PullRefused(bad_request("Invalid Priority Group"))
 
 
-def standing_of(request: NextRequest, config: JsConsumerConfig) -> Standing:
+def standing_of(request: NextRequest, config: JsConsumerConfig) -> PullStanding:
     """How it stands in its priority group, if the consumer has any."""
     least = max(0, request.min_pending), max(0, request.min_ack_pending)
-    return Standing(config.priority_policy, request.group, request.id, least, request.priority)
+    return PullStanding(config.priority_policy, request.group, request.id, least, request.priority)
 
 
 def go_duration(ns: int) -> str:

@@ -486,6 +486,9 @@ TOLD_PINNED = "pinned"
 TOLD_UNPINNED = "unpinned"
 """It is so no more: `group`, `reason`."""
 
+TOLD_BATCH = "batch-abandoned"
+"""A batch of messages that come one by one is given up (L11): `batch`, `reason`."""
+
 
 class TellAdvisory(Effect):
     """Tell whoever listens what this leader knows, and no door of JetStream's that is asked. Nobody keeps it,
@@ -500,6 +503,7 @@ class TellAdvisory(Effect):
     group: str = ""
     pin: str = ""
     reason: str = ""
+    batch: str = ""
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

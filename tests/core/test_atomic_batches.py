@@ -239,6 +239,8 @@ def test_L11_a_batch_that_is_silent_is_given_up() -> None:
     assert room_of(world, partition)[0] == 1
     world.run(2.0)
     assert room_of(world, partition) == (0, 0) and marks_of(world, partition)["L11.silent"] == 1
+    told = [(one.kind, one.batch, one.reason) for one in world.advisories]
+    assert told == [("batch-abandoned", "x", "timeout")]
     publish(world, partition, part("x", 3, "1"))
     assert refused(world) == [(ERR_BATCH_INCOMPLETE, b"_INBOX.x3")]
 

@@ -128,6 +128,7 @@ ADVISORIES: dict[str, Shape] = {
     "terminated": _OF_CONSUMER
     | {"consumer_seq!": None, "stream_seq!": None, "deliveries!": None, "reason": None},
     "max_deliver": _OF_CONSUMER | {"stream_seq!": None, "deliveries!": None},
+    "stream_batch_abandoned": dict.fromkeys(("stream!", "batch!", "reason!", "account", "domain")),
     "consumer_group_pinned": _OF_CONSUMER | {"account": None, "group!": None, "pinned_id!": None},
     "consumer_group_unpinned": _OF_CONSUMER | {"account": None, "group!": None, "reason!": None},
 }

@@ -141,7 +141,9 @@ def refused(**fields: object) -> int:
         (10139, {"filter_subjects": [""]}),
         (10183, {"ack_wait": -1}),
         (10012, {"replay_policy": "original", "durable_name": "C"}),
-        (10012, {"priority_groups": ["g"], "durable_name": "C"}),
+        (10159, {"priority_policy": "prioritized", "durable_name": "C"}),
+        (10196, {"priority_groups": ["g"], "durable_name": "C"}),
+        (10012, {"priority_policy": "overflow", "priority_groups": [f"g{n}" for n in range(17)]}),
         (10012, {"ack_policy": "flow_control", "durable_name": "C"}),
     ],
 )

@@ -187,15 +187,12 @@ async def test_an_ephemeral_consumer_lives_five_seconds_unused(user: User) -> No
         },
         "deliver_group": {"deliver_subject": "{name}-inbox", "deliver_group": "workers"},
         "rate_limit_bps": {"deliver_subject": "{name}-inbox", "rate_limit_bps": 100_000},
-        "priority_groups: overflow": Case(
-            {"priority_groups": ["g"], "priority_policy": "overflow"},
-            refused="for now: make several consumers",
-        ),
-        "priority_groups: pinned_client": Case({
+        "priority_groups: overflow": {"priority_groups": ["g"], "priority_policy": "overflow"},
+        "priority_groups: pinned_client": {
             "priority_groups": ["g"],
             "priority_policy": "pinned_client",
             "priority_timeout": 60 * SECOND,
-        }, refused="for now: use an ordered consumer, or a lock"),
+        },
     },
 )
 async def test_a_field_is_accepted_and_told_again(user: User, given: dict[str, Any], refusal: str) -> None:

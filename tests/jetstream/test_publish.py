@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nats.js import errors
 
+from tests.jetstream.strict import strange_advisory
 from tests.jetstream.table import differs, proves, proves_each, refused
 from tests.jetstream.user import DEADLINE_S, SECOND, User
 
@@ -483,6 +484,17 @@ async def test_a_batch_that_is_not_whole_is_refused(user: User) -> None:
     assert (await send_part(user, 2, "yes"))["error"]["err_code"] == 10200
     assert (await send_part(user, 3, "1"))["error"]["err_code"] == 10176
     assert (await user.info()).state.messages == 0
+
+
+@proves(P, BATCH, "advisory BATCH_ABANDONED: incomplete")
+async def test_an_advisory_tells_of_a_batch_that_is_given_up(user: User) -> None:
+    await user.create(allow_atomic=True)
+    advisories = await user.nc.subscribe(f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{user.name}")
+    assert await send_part(user, 1) == {}
+    assert (await send_part(user, 3, "1"))["error"]["err_code"] == 10176
+    told = json.loads((await advisories.next_msg(timeout=DEADLINE_S)).data)
+    assert not strange_advisory(told)
+    assert (told["stream"], told["batch"], told["reason"]) == (user.name, "b", "incomplete")
 
 
 @proves(P, BATCH, "Nats-Expected-Last-Sequence", "Nats-Expected-Last-Subject-Sequence")

@@ -12,7 +12,7 @@ from typing import Any
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.pullroom import Pin
 from liftlog.core.replica.state import LogState
-from liftlog.messages import TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
+from liftlog.messages import TOLD_BATCH, TOLD_MAX_DELIVERIES, TOLD_PINNED, TOLD_UNPINNED, TellAdvisory
 
 
 class Advisories:
@@ -36,8 +36,12 @@ class Advisories:
         """K10: it is so no more."""
         self._tell(TOLD_UNPINNED, flight, group=pin.group, reason=reason)
 
-    def _tell(self, kind: str, flight: Flight, **told: Any) -> None:
+    def abandoned(self, batch: bytes, reason: str) -> None:
+        """L11: a batch is given up."""
+        self._tell(TOLD_BATCH, batch=batch.decode("ascii", "backslashreplace"), reason=reason)
+
+    def _tell(self, kind: str, flight: Flight | None = None, **told: Any) -> None:
         config = self._data.config
         if config is not None and config.partitions == 1:
-            effect = TellAdvisory(kind, config.name, flight.consumer.name, **told)
-            self._data.ctx.effects.append(effect)
+            consumer = flight.consumer.name if flight is not None else ""
+            self._data.ctx.effects.append(TellAdvisory(kind, config.name, consumer, **told))

@@ -11,6 +11,7 @@ message of a batch whose beginning it lacks. So does this one when a number is m
 
 from __future__ import annotations
 
+from liftlog.core.replica.advising import Advisories
 from liftlog.core.replica.lasts import LastRecords
 from liftlog.core.replica.state import LogState
 from liftlog.format import HEADER_BYTES, RECORD_HEAD_BYTES
@@ -33,6 +34,13 @@ OF_STREAM_MAX = 50
 """So many batches one partition keeps at most, as in nats-server."""
 SILENT_MS = 10_000
 """A batch is given up that had no message for so long."""
+
+ABANDONED = {
+    ERR_BATCH_INCOMPLETE: "incomplete",
+    ERR_BATCH_LARGE: "large",
+    ERR_BATCH_HEADER: "unsupported",
+}
+"""Why a batch is given up, as whoever listens is told; of what else is refused its author alone hears."""
 
 
 class StagedBatch:
@@ -79,11 +87,12 @@ class StagedBatch:
 class Staging:
     """Of one leadership."""
 
-    __slots__ = ("_ctx", "_judged", "_log", "_open")
+    __slots__ = ("_advisories", "_ctx", "_judged", "_log", "_open")
 
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._ctx = log.ctx
+        self._advisories = Advisories(log)
         self._open: dict[bytes, StagedBatch] = {}
         self._judged: dict[bytes, tuple[Message, Wishes]] = {}
         """Batches that have ended, and wait for what they expect to be known, by the message that ended
@@ -124,7 +133,7 @@ class Staging:
         record = _record(message, wish)
         refusal = wish.refusal or self._refusal(message, wish, part, record)
         if refusal is not None:
-            self._give_up(part.id)
+            self._give_up(part.id, ABANDONED.get(refusal.code, ""))
             return wish._replace(refusal=refusal)
         batch = self._open[part.id]
         batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
@@ -222,7 +231,7 @@ class Staging:
         """Give up those that have been silent for too long."""
         for id in [id for id, batch in self._open.items() if batch.until <= self._ctx.ticks]:
             self._ctx.mark("L11.silent")
-            self._give_up(id)
+            self._give_up(id, "timeout")
 
     def forget(self) -> None:
         """This leader takes no messages any more, or none in batches."""
@@ -231,10 +240,13 @@ class Staging:
             self._give_up(id)
         self._judged.clear()
 
-    def _give_up(self, id: bytes) -> None:
+    def _give_up(self, id: bytes, reason: str = "") -> None:
+        """`reason`: what whoever listens is told; empty: nothing."""
         batch = self._open.pop(id, None)
         if batch is not None:
             self._free(batch)
+            if reason:
+                self._advisories.abandoned(id, reason)
 
     def _free(self, batch: StagedBatch) -> None:
         self._ctx.batches.end(batch.size)

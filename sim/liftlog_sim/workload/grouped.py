@@ -27,6 +27,8 @@ from liftlog_sim.workload.consuming import GROUPED, ConsumingClient
 from liftlog_sim.workload.inspecting import leading_of
 from liftlog_sim.workload.targets import Target
 
+BEGINS_SHARE = 0.25
+"""How often it begins a pull, when it does not go on with one."""
 FORGETS_SHARE = 0.1
 """How often somebody does not name the pin that it has."""
 
@@ -55,7 +57,8 @@ class GroupedClient(ConsumingClient):
         config, own = self._config(target, request.consumer), draws.part("grouped")
         if not config.priority:
             return request
-        wanted: dict[str, object] = {"group": own.choice(config.groups), "begins": not had}
+        begins = not had and own.random() < BEGINS_SHARE
+        wanted: dict[str, object] = {"group": own.choice(config.groups), "begins": begins}
         if config.priority == BY_OVERFLOW:
             wanted |= {"min_pending": own.choice((0, 1, 2, 4)), "min_ack_pending": own.choice((0, 0, 0, 3))}
         elif config.priority == BY_NUMBER:
