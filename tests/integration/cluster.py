@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
+from liftlog.commands.asking import look_at
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import FEATURE_LEVEL, LiftlogError
@@ -224,7 +225,7 @@ class Harness:
 
     async def newest_level(self) -> None:
         async def reached() -> bool:
-            return f"level {FEATURE_LEVEL}" in await self.run("cluster", "level")
+            return (await look_at(self.client)).level == FEATURE_LEVEL
 
         await until(reached, "the newest feature level")
 

@@ -178,11 +178,10 @@ def test_k3_k6_what_clients_saw_while_leaders_were_killed_is_judged_on_spark(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("shared_session")
-def test_k3_k4_what_clients_saw_of_a_leader_that_was_paused_is_judged_on_spark(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It wakes with deliveries that it has decided, and nobody else knows of."""
+def test_k3_k4_what_clients_saw_of_a_leader_that_was_paused_is_judged(tmp_path: Path) -> None:
+    """It wakes with deliveries that it has decided, and nobody else knows of. Spark has judged one such
+    history, above; the definitions are the same.
+    """
     histories: list[History] = []
 
     async def story(cluster: Harness) -> None:
@@ -211,7 +210,7 @@ def test_k3_k4_what_clients_saw_of_a_leader_that_was_paused_is_judged_on_spark(
     with_cluster(tmp_path, 3, story)
     (history,) = histories
     assert set(counts(history)) >= {1, 2}
-    judge(history, tmp_path, capsys)
+    assert broken(history) == []
 
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:

@@ -116,9 +116,11 @@ def test_large_logs_in_tiles_and_folders_read_directly_give_the_same_as_whole_lo
     assert (valid.verdict, valid.findings, valid.records_sent) == (VALID, (), 300)
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.nightly)])
 def test_reading_and_counting_in_the_workers_gives_what_sparks_own_reading_gives(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    times: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """For so many histories of each kind."""
     read: Counter[str] = Counter()
     for seed in range(200):
         name = f"h{seed}"
@@ -128,7 +130,7 @@ def test_reading_and_counting_in_the_workers_gives_what_sparks_own_reading_gives
         counted = survey_module.survey(frames)
         kinds = ("assigns", "failed_finals")
         mine = [kind for kind in kinds if getattr(counted.traits, kind)]
-        if counted.traits.transactions or not any(read[kind] < 2 for kind in mine):
+        if counted.traits.transactions or not any(read[kind] < times for kind in mine):
             continue
         with monkeypatch.context() as patched:
             patched.setattr(splits_module, "DIRECT_ROWS_MIN", 0)
@@ -143,9 +145,9 @@ def test_reading_and_counting_in_the_workers_gives_what_sparks_own_reading_gives
         totals = [{each.name: each.total for each in one.findings} for one in (result, tiled)]
         assert totals == [dict(expected)] * 2, name
         read.update(mine)
-        if all(read[kind] >= 2 for kind in kinds):
+        if all(read[kind] >= times for kind in kinds):
             break
-    assert min(read["assigns"], read["failed_finals"]) >= 2, read
+    assert min(read["assigns"], read["failed_finals"]) >= times, read
 
 
 def test_logs_have_the_same_numbers_wherever_they_are_computed(spark: SparkSession) -> None:

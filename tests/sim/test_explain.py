@@ -365,10 +365,14 @@ def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
     candidate = Candidate(knobs_of(options), DRAWN, 1)
     assert run_candidate(options, candidate, Patience(process_s=0.0)) is None
     assert run_candidate(options, candidate, Patience(world_us=SECOND)) is None
+    whole = run_candidate(options, candidate)
+    assert whole is not None
+    assert run_candidate(options, candidate, Patience(steps=whole.steps // 2)) is None
+    assert run_candidate(options, candidate, Patience(steps=whole.steps)) is not None
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_S", 600.0)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
     while (found := run_seed(options)).good or found.at_s < 4:
         options = msgspec.structs.replace(options, seed=options.seed + 1)
@@ -382,3 +386,55 @@ def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.
     _, again = record_world(other, best.knobs, best.plan)
     assert (again.invariant, round(again.at_s * SECOND)) == (found.invariant, shrinker.at_us)
     assert shrinker.court.is_clean(best)
+
+
+def test_a_large_failure_is_looked_for_in_smaller_worlds_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
+    options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
+    while (found := run_seed(options)).good or found.at_s < 4:
+        options = msgspec.structs.replace(options, seed=options.seed + 1)
+    bundle = bundle_of(options, knobs_of(options), None)
+    smallest: list[Candidate] = []
+    for _ in range(2):
+        shrinker = Shrinker(bundle, 600, lambda line: None)
+        shrinker._cut_time()
+        whole = sum(counts(shrinker.best.plan)[:2])
+        monkeypatch.setattr("liftlog_sim.explain.shrink.MUCH", whole * 2 // 3)
+        shrinker._fail_sooner()
+        left = sum(counts(shrinker.best.plan)[:2])
+        assert shrinker.best.seed != options.seed and left <= whole // 2
+        assert shrinker.court.is_clean(shrinker.best)
+        smallest.append(shrinker.best)
+    assert smallest[0] == smallest[1], "what is found does not hang on how fast the machine is"
+
+
+def test_other_worlds_have_seeds_of_their_own_and_some_are_calmer(failed: Bundle) -> None:
+    shrinker = Shrinker(failed, 600, lambda line: None)
+    others = [shrinker._other() for _ in range(12)]
+    assert len({other.seed for other in others} | {failed.seed}) == 13
+    whole = shrinker.best.knobs.publish_interval_us
+    assert {other.knobs.publish_interval_us // whole for other in others} == {1, 4}
+    assert all(other.plan == DRAWN for other in others)
+
+
+def test_of_a_large_world_large_parts_are_taken_away_first(
+    failed: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrinker = Shrinker(failed, 600, lambda line: None)
+    _, _, whole = counts(shrinker.best.plan)
+    assert shrinker._fine, "this one is small"
+    taken: list[int] = []
+
+    def fails(candidate: Candidate) -> int:
+        _, _, fates = counts(candidate.plan)
+        if fates < whole:
+            taken.append(whole - fates)
+        return -1
+
+    monkeypatch.setattr(shrinker.court, "fails", fails)
+    shrinker._without_parts()
+    assert set(taken) == {14, 7, 3, 1}
+    taken.clear()
+    shrinker._fine = False
+    shrinker._without_parts()
+    assert taken == [*(14,) * 2, *(7,) * 4, *(3,) * 9, 1], "halves, quarters, eighths, and what is over"

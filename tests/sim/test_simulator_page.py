@@ -180,13 +180,16 @@ def hold(nightly: bool, rewrite: bool) -> None:
 
 
 def reversed_after_run(all_shown: list[Shown], nightly: bool) -> list[tuple[Shown, str]]:
-    """Run in order; the last comes first, so that lines can be put in its place."""
+    """Run in order, what is shown twice once; the last comes first, so that lines can be put in its place."""
     found: list[tuple[Shown, str]] = []
+    printed: dict[str, str] = {}
     for one in all_shown:
         if one.command.startswith("write "):
             Path(one.command.removeprefix("write ")).write_text("\n".join(one.output) + "\n")
         elif nightly or not one.nightly:
-            found.append((one, run(one.command)))
+            if one.command not in printed:
+                printed[one.command] = run(one.command)
+            found.append((one, printed[one.command]))
     return found[::-1]
 
 

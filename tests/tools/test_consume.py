@@ -145,8 +145,11 @@ def test_options_that_make_no_sense_are_refused(
 
 
 @pytest.mark.slow
-def test_all_ways_of_real_consumers_and_300_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--count", "500", "--rounds", "1", "--seconds", "2", "--rate", "100", "--consumers", "300"]
+def test_all_ways_of_real_consumers_and_100_of_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("liftlog.bench.consume.WARM_UP_S", 0.5)
+    options = ["--count", "500", "--rounds", "1", "--seconds", "1", "--rate", "100", "--consumers", "100"]
     assert main(["bench", "consume", *options, "--idle", "0.5", "--vs", "jetstream", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     ours = [f"liftlog {way}" for way in OURS]

@@ -2,8 +2,9 @@
 
 A candidate is run no further than it can be of use: a violation that a step showed is expected to come no
 later than the one that is being shrunk, and a little; only what shows when everything is healed needs a whole
-run. Nor does one run take more than a part of the time that there is: in a world of which much was taken away
-messages may answer each other without end.
+run. In a world of which much was taken away messages may answer each other without end: so a run ends as well
+when nodes have made several times the steps of the whole world, and when it has taken too large a part of the
+time that there is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
 
+STEPS_TIMES = 3
+"""A smaller world is of no use after so many times the steps of the whole one."""
 RUN_PART = 3
 """One run takes no more than this part of the budget."""
 LOOK_US = 10 * MILLISECOND
@@ -73,11 +76,12 @@ def fingerprint_of(result: RunResult) -> Fingerprint:
 
 
 class Patience(NamedTuple):
-    """How far a candidate is run: up to a moment of its own (0: to its end), and until this process has spent
-    so much processor time."""
+    """How far a candidate is run: up to a moment of its own (0: to its end), until this process has spent so
+    much processor time, and until its nodes have made so many steps (0: any number)."""
 
     world_us: int = 0
     process_s: float = math.inf
+    steps: int = 0
 
 
 ENDLESS = Patience()
@@ -99,6 +103,8 @@ class Court:
         """Other violations that were met, each with the first world that showed it."""
         self.limit_us = 0
         """0 = a candidate is run to its end."""
+        self.steps_max = 0
+        """0 = its nodes may make any number of steps."""
         self._verdicts: dict[bytes, int] = {}
         self._started = time.process_time()
         self._seconds = seconds
@@ -115,7 +121,7 @@ class Court:
     def _patience(self, world_us: int) -> Patience:
         spent_s = time.process_time()
         left_s = min(self._started + self._seconds, spent_s + self._seconds / RUN_PART)
-        return Patience(world_us, left_s)
+        return Patience(world_us, left_s, self.steps_max)
 
     def expect_by(self, at_us: int) -> None:
         """The violation came at this time; a smaller world shows it about then, or is of no use."""
@@ -137,15 +143,16 @@ class Court:
         found = self._verdicts[key] = self._judge(candidate)
         return found
 
-    def draw(self, candidate: Candidate) -> Candidate | None:
-        """The same world, with all that chance decides in it stated; None if it violates nothing in time."""
+    def draw(self, candidate: Candidate) -> tuple[Candidate, int] | None:
+        """The same world, with all that chance decides in it stated, and when it shows the wanted violation;
+        None if it does not in time.
+        """
         self.runs += 1
         options = candidate.options(self.options)
         most_us = candidate.knobs.duration_us if self.limit_us else 0
-        drawn, result = drawn_candidate(
-            options, candidate.knobs, candidate.plan, self._patience(most_us)
-        )
-        return drawn if result is not None and not result.good else None
+        drawn, result = drawn_candidate(options, candidate.knobs, candidate.plan, self._patience(most_us))
+        at_us = self._at(drawn, result)
+        return None if at_us < 0 else (drawn, at_us)
 
     def is_clean(self, candidate: Candidate) -> bool:
         """Whether nothing is violated without the mutant, so that a test of this world can pass."""
@@ -165,6 +172,10 @@ class Court:
             result = run_candidate(self.options, candidate, self._patience(self.limit_us))
         except LiftlogError:
             return -1  # The plan names a node that is no more.
+        return self._at(candidate, result)
+
+    def _at(self, candidate: Candidate, result: RunResult | None) -> int:
+        """When a run showed the wanted violation; -1 = it did not. Another one is a find."""
         if result is None or result.good:
             return -1
         fingerprint = fingerprint_of(result)
@@ -199,10 +210,12 @@ def _run(
         seen.append(world)
         if patience.world_us:
             world.kernel.at(patience.world_us, _stop)
-        if patience.process_s < math.inf:
+        if patience.process_s < math.inf or patience.steps:
             world.kernel.after(LOOK_US, look, world)
 
     def look(first: World, second: Any) -> None:
+        if patience.steps and first.observer.steps > patience.steps:
+            raise _TimeIsUp
         if time.process_time() >= patience.process_s:
             raise _TimeIsUp
         first.kernel.after(LOOK_US, look, first)

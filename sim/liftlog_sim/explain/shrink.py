@@ -6,6 +6,11 @@ violation; whole kinds of things (all fates of messages, all faults, one client 
 then ever smaller parts of what is left; nodes, streams and the other parameters; lengths. What comes out of a
 step is the whole of the next. A violation other than the wanted one is no progress, but it is kept, since it
 is a find.
+
+A world of hundreds of entries is first cut in large parts alone: trying each entry by itself takes hundreds
+of runs, most of them for nothing while much is left. And before that other worlds of its kind are drawn,
+shorter ones and ones in which clients do less: where the same violation comes by chance in one of a tenth of
+the size, that is a better beginning than any part of this one.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from liftlog_sim.chance.plan import DRAWN, Plan, fault_name
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.explain.bundle import Bundle
-from liftlog_sim.explain.candidates import Candidate, Court, drawn_candidate, fingerprint_of
+from liftlog_sim.explain.candidates import STEPS_TIMES, Candidate, Court, drawn_candidate, fingerprint_of
 from liftlog_sim.explain.words import many
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
@@ -29,8 +34,21 @@ SLACK_US = 10 * MILLISECOND
 _READY_US = 3 * SECOND
 """About then streams are there and clients begin."""
 LONG_US = 15 * SECOND
-OTHERS_S = 10.0
-"""So long other worlds are drawn for a failure that takes longer than that to come."""
+OTHERS_PART = 3
+"""No more than this part of the budget is spent on other worlds, for a failure that takes longer to come than
+that,"""
+MUCH = 60
+"""or for which more faults and operations than that are left."""
+SHARES = (2, 4, 8)
+"""Such a world lasts one of these parts of what this one takes,"""
+CALMER = (1, 1, 1, 4, 4, 4)
+"""and its clients wait so many times as long."""
+SHORTEST_US = 4 * SECOND
+"""No shorter one is drawn."""
+COARSE = 160
+"""With more entries than that only large parts are taken away at first:"""
+LARGE_PART = 8
+"""this part of all, or more."""
 FEW = 6
 """So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
 MANY = 12
@@ -39,6 +57,13 @@ CHANCES, CHANCES_S = 8, 10.0
 """So many seeds are tried with each part, and so long in all, unless too much is left."""
 _KEPT = ("profile", "nodes", "streams", "duration_us")
 """Parameters that are not simply set to what they are by default."""
+_CLIENTS_WAIT = (
+    "publish_interval_us",
+    "read_interval_us",
+    "door_interval_us",
+    "consume_interval_us",
+    "member_interval_us",
+)
 
 
 class Shrunk(msgspec.Struct, kw_only=True):
@@ -98,17 +123,23 @@ class Shrinker:
                 f"this world violates {result.invariant} now; the bundle shows {bundle.violation.invariant}"
             )
         self.court.expect_by(self.at_us)
+        self.court.steps_max = STEPS_TIMES * result.steps
         self._seed = options.seed
         self._others, self._others_s = 0, 0.0
         """Worlds that were drawn, and what was spent on it."""
+        self._others_most_s = seconds / OTHERS_PART
         self._chances_s = 0.0
         """What was spent on other chances."""
+        self._fine = sum(counts(whole.plan)) <= COARSE
+        """Small parts are tried, too."""
 
     def run(self) -> Shrunk:
         """Shrink until nothing helps any more or the budget is spent."""
         self._report(f"whole: {say(self.best, self.at_us)}")
-        before = None
-        while before != self.best and not self.court.over:
+        helped = True
+        while (helped or not self._fine) and not self.court.over:
+            # When large parts help no more, or little is left, small ones are tried.
+            self._fine = self._fine or not helped or sum(counts(self.best.plan)) <= COARSE
             before = self.best
             for stage, act in (
                 ("time", self._cut_time),
@@ -128,6 +159,7 @@ class Shrinker:
                 if self.best != size:
                     told = f"{self.court.spent_s:6.1f} s {self.court.runs:5} runs, {stage}: "
                     self._report(told + say(self.best, self.at_us))
+            helped = self.best != before
         faults, operations, fates = counts(self.best.plan)
         return Shrunk(
             candidate=self.best,
@@ -206,17 +238,30 @@ class Shrinker:
             sooner_s //= 2
 
     def _fail_sooner(self) -> None:
-        """A long world may need all that happens in it; but in another one of its kind the same may come much
-        sooner. So others are drawn with the same parameters.
+        """A long or large world may need all that happens in it; but in another one of its kind the same may
+        come much sooner, or with much less. So others are drawn with the same parameters, or nearly.
         """
         started_s = self.court.spent_s - self._others_s
-        while self._struck_us > LONG_US and self._others_s < OTHERS_S and not self.court.over:
-            self._others += 1
-            knobs = msgspec.structs.replace(self.best.knobs, duration_us=self._struck_us // 2)
-            found = self.court.draw(Candidate(knobs, DRAWN, self._seed + self._others))
-            if found is not None and self._try(found):
-                self._cut_time()
+        while self._others_s < self._others_most_s and not self.court.over:
+            long = self._struck_us > LONG_US
+            if not long and _entries(self.best.plan) <= MUCH:
+                break
+            drawn = self.court.draw(self._other())
+            if drawn is not None:
+                found = msgspec.structs.replace(drawn[0], plan=_until(drawn[0].plan, drawn[1]))
+                smaller = _entries(found.plan) * 2 <= _entries(self.best.plan)
+                if (long or smaller) and self._try(found):
+                    self._cut_time()
             self._others_s = self.court.spent_s - started_s
+
+    def _other(self) -> Candidate:
+        """The next world to be drawn: nobody has tried its seed yet."""
+        share = SHARES[self._others % len(SHARES)]
+        times = CALMER[self._others % len(CALMER)]
+        self._others += 1
+        duration_us = max(min(SHORTEST_US, self._struck_us // 2), self._struck_us // share)
+        knobs = msgspec.structs.replace(_calmer(self.best.knobs, times), duration_us=duration_us)
+        return Candidate(knobs, DRAWN, self._seed + self._others)
 
     def _without_clients(self) -> None:
         """One client after the other, and one link's fates after the other."""
@@ -255,6 +300,8 @@ class Shrinker:
                 end = min(end - part, len(names(self.best.plan)))
             size = len(names(self.best.plan))
             if part == 1 and not helped:
+                return
+            if not self._fine and part * LARGE_PART <= size:
                 return
             part = max(1, min(part // 2 if not helped or part > 1 else 1, size))
 
@@ -298,6 +345,8 @@ class Shrinker:
 
     def _simpler_values(self) -> None:
         """Faults that last a round time, bursts of one message."""
+        if not self._fine:
+            return
         for place, fault in enumerate(self.best.plan.faults or ()):
             for duration_us in (100 * MILLISECOND, SECOND, 3 * SECOND):
                 if fault.duration_us > duration_us and self._replace(
@@ -324,7 +373,7 @@ class Shrinker:
         started_s = self.court.spent_s - self._chances_s
         names = self.best.plan.names()
         part = (len(names) + 1) // 2
-        while part:
+        while part and (self._fine or part * LARGE_PART >= 2 * len(names)):
             for end in range(len(names), 0, -part):
                 less = self.best.plan.without(names[max(0, end - part) : end])
                 for more in range(1, CHANCES + 1):
@@ -337,6 +386,17 @@ class Shrinker:
                     if self._chances_s > patience_s or self.court.over:
                         return
             part //= 2
+
+
+def _entries(plan: Plan) -> int:
+    """Faults and operations."""
+    faults, operations, _ = counts(plan)
+    return faults + operations
+
+
+def _calmer(knobs: Knobs, times: int) -> Knobs:
+    """Clients wait so many times as long between one thing and the next."""
+    return msgspec.structs.replace(knobs, **{name: getattr(knobs, name) * times for name in _CLIENTS_WAIT})
 
 
 def _healed_at(candidate: Candidate, end_us: int) -> Candidate:
