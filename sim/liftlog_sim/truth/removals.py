@@ -226,7 +226,7 @@ class DeletionTruth:
 
     def front(self) -> int:
         """R26, R27: the first message that is left."""
-        return front_of(0, self.data.hw, self._gone())
+        return front_of(self.data.first, self.data.hw, self._gone())
 
     def purged(self, request: PurgeSubjectsRequest, reply: SubjectsPurged, start: int) -> None:
         """A client was told that a purge is done; copies begin at `start` or below. PurgeTakesAll."""
