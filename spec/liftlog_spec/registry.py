@@ -331,7 +331,7 @@ MODELS: dict[str, ModelEntry] = {
             "priority-groups",
             "liftlog_spec.models.priority_groups",
             "PriorityGroups",
-            "whom of those that pull of a consumer its leader gives messages: one is pinned, pulls have minima",
+            "whom of those that pull a leader gives messages: one client is pinned, pulls have minima",
             {
                 "clients": "Clients",
                 "leaders": "Leaders",

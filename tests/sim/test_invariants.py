@@ -528,6 +528,8 @@ def test_every_evaluation_is_counted() -> None:
         "PausedTakesNothing",
         "OnlyItsSubjects",
         "OneOfGroup",
+        "PinnedAlone",
+        "NotBelowMinimum",
         "HoldsNoMore",
         "ReadOnlyRefused",
         "FencedInTime",

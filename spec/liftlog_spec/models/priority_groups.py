@@ -1,7 +1,7 @@
 """Priority groups: a leader chooses among those that pull. One client is pinned, and a pull has a minimum.
 
-Pulls wait at a leader. The one that is looked at is given messages if it may be: by its minimum, of what is to
-come with the message itself; and by the pin, which the first pull without one gets when there is a message
+Pulls wait at a leader. The one that is looked at is given messages if it may be: by its minimum, of what is
+to come with the message itself; and by the pin, which the first pull without one gets when there is a message
 for it. A pull that begins with the right pin gives the pin its time anew. The pin ends with that time, when
 somebody takes it away, or with the leader.
 
@@ -81,34 +81,34 @@ class PriorityGroups(Model):
 
     # -- words ---------------------------------------------------------------------------------------------
 
-    def has_pin_of(s, c, l):
+    def has_pin_of(s, c, at):
         """Whether this leader takes a client for the pinned one."""
-        own = True if s.variant == "pin-without-leader" else s.pin_by[c] == l
-        return And(s.pin_of[c] > 0, own, member(s.pin_of[c], s.pinned[l]))
+        own = True if s.variant == "pin-without-leader" else s.pin_by[c] == at
+        return And(s.pin_of[c] > 0, own, member(s.pin_of[c], s.pinned[at]))
 
-    def may_have(s, c, l):
+    def may_have(s, c, at):
         """Whether it is given messages as things are."""
         if s.variant == "pin-not-looked-at":
             return True
-        return Or(s.has_pin_of(c, l), And(size(s.pinned[l]) == 0, s.pin_of[c] == 0))
+        return Or(s.has_pin_of(c, at), And(size(s.pinned[at]) == 0, s.pin_of[c] == 0))
 
     # -- clients -------------------------------------------------------------------------------------------
 
     @action
-    def Begin(s, c: Client, l: Leader, least: Amount):
+    def Begin(s, c: Client, at: Leader, least: Amount):
         """A pull comes."""
-        when(l <= s.newest, s.waits_at[c] == 0)
-        s.waits_at[c] = l
+        when(at <= s.newest, s.waits_at[c] == 0)
+        s.waits_at[c] = at
         s.minimum[c] = least
-        s.left[l] = If(s.has_pin_of(c, l), s.Time, s.left[l])
-        s.age[l] = If(s.has_pin_of(c, l), 0, s.age[l])
+        s.left[at] = If(s.has_pin_of(c, at), s.Time, s.left[at])
+        s.age[at] = If(s.has_pin_of(c, at), 0, s.age[at])
 
     @action
     @only("variant", "pin-never-lost")
-    def GoOn(s, c: Client, l: Leader):
+    def GoOn(s, c: Client, at: Leader):
         """The next slice of a pull comes."""
-        when(s.waits_at[c] == l, s.has_pin_of(c, l))
-        s.left[l] = s.Time
+        when(s.waits_at[c] == at, s.has_pin_of(c, at))
+        s.left[at] = s.Time
 
     @action
     def GiveUp(s, c: Client):
@@ -119,54 +119,54 @@ class PriorityGroups(Model):
     # -- leaders -------------------------------------------------------------------------------------------
 
     @action
-    def Give(s, c: Client, l: Leader, messages: Asked):
+    def Give(s, c: Client, at: Leader, messages: Asked):
         """So many in one answer."""
-        when(s.waits_at[c] == l, messages <= s.to_come, s.to_come >= s.minimum[c])
+        when(s.waits_at[c] == at, messages <= s.to_come, s.to_come >= s.minimum[c])
         if s.variant != "served-below-minimum":
             when(s.to_come - (messages - 1) >= s.minimum[c])
-        fresh = And(s.pin_of[c] == 0, s.counted[l] < s.Pins)
-        may = s.may_have(c, l)
-        when(Or(fresh, s.has_pin_of(c, l)) if s.variant == "two-pinned" else may)
+        fresh = And(s.pin_of[c] == 0, s.counted[at] < s.Pins)
+        may = s.may_have(c, at)
+        when(Or(fresh, s.has_pin_of(c, at)) if s.variant == "two-pinned" else may)
         if s.variant != "pin-not-looked-at":
-            when(Or(fresh, s.has_pin_of(c, l)))
-        gets_one = And(fresh, Or(size(s.pinned[l]) == 0, s.variant == "two-pinned"))
-        s.stray = Or(s.stray, And(size(s.pinned[l]) > 0, ~s.has_pin_of(c, l)))
+            when(Or(fresh, s.has_pin_of(c, at)))
+        gets_one = And(fresh, Or(size(s.pinned[at]) == 0, s.variant == "two-pinned"))
+        s.stray = Or(s.stray, And(size(s.pinned[at]) > 0, ~s.has_pin_of(c, at)))
         s.low = Or(s.low, s.to_come - (messages - 1) < s.minimum[c])
-        number = If(s.counted[l] < s.Pins, s.counted[l] + 1, s.counted[l])
+        number = If(s.counted[at] < s.Pins, s.counted[at] + 1, s.counted[at])
         s.pin_of[c] = If(gets_one, number, s.pin_of[c])
-        s.pin_by[c] = If(gets_one, l, s.pin_by[c])
-        s.counted[l] = If(gets_one, number, s.counted[l])
-        s.pinned[l] = If(gets_one, with_member(s.pinned[l], number), s.pinned[l])
-        s.left[l] = If(gets_one, s.Time, s.left[l])
-        s.age[l] = If(gets_one, 0, s.age[l])
+        s.pin_by[c] = If(gets_one, at, s.pin_by[c])
+        s.counted[at] = If(gets_one, number, s.counted[at])
+        s.pinned[at] = If(gets_one, with_member(s.pinned[at], number), s.pinned[at])
+        s.left[at] = If(gets_one, s.Time, s.left[at])
+        s.age[at] = If(gets_one, 0, s.age[at])
         s.to_come = s.to_come - messages
         s.waits_at[c] = 0
         s.minimum[c] = 0
 
     @action
-    def Refuse(s, c: Client, l: Leader):
+    def Refuse(s, c: Client, at: Leader):
         """It names a pin that does not hold, and there is a message for it: it asks without one then."""
-        when(s.waits_at[c] == l, s.pin_of[c] > 0, ~s.has_pin_of(c, l), s.to_come > 0)
+        when(s.waits_at[c] == at, s.pin_of[c] > 0, ~s.has_pin_of(c, at), s.to_come > 0)
         s.waits_at[c] = 0
         s.minimum[c] = 0
         s.pin_of[c] = 0
         s.pin_by[c] = 0
 
     @action
-    def Tick(s, l: Leader):
+    def Tick(s, at: Leader):
         """A pin whose time is over is lost."""
-        when(size(s.pinned[l]) > 0, s.age[l] <= s.Time)
-        lost = s.left[l] == 0
-        s.left[l] = If(lost, 0, s.left[l] - 1)
-        s.age[l] = If(lost, 0, s.age[l] + 1)
-        s.pinned[l] = If(lost, difference(s.pinned[l], s.pinned[l]), s.pinned[l])
+        when(size(s.pinned[at]) > 0, s.age[at] <= s.Time)
+        lost = s.left[at] == 0
+        s.left[at] = If(lost, 0, s.left[at] - 1)
+        s.age[at] = If(lost, 0, s.age[at] + 1)
+        s.pinned[at] = If(lost, difference(s.pinned[at], s.pinned[at]), s.pinned[at])
 
     @action
-    def Unpin(s, l: Leader):
-        when(size(s.pinned[l]) > 0)
-        s.pinned[l] = difference(s.pinned[l], s.pinned[l])
-        s.left[l] = 0
-        s.age[l] = 0
+    def Unpin(s, at: Leader):
+        when(size(s.pinned[at]) > 0)
+        s.pinned[at] = difference(s.pinned[at], s.pinned[at])
+        s.left[at] = 0
+        s.age[at] = 0
 
     @action
     def Publish(s):
@@ -186,7 +186,7 @@ class PriorityGroups(Model):
         """Of each leader at most one pin holds, and at most one client has it."""
         return Forall(
             s.Leader,
-            lambda l: And(size(s.pinned[l]) <= 1, count(s.Client, lambda c: s.has_pin_of(c, l)) <= 1),
+            lambda at: And(size(s.pinned[at]) <= 1, count(s.Client, lambda c: s.has_pin_of(c, at)) <= 1),
         )
 
     @invariant
@@ -201,12 +201,12 @@ class PriorityGroups(Model):
     @invariant
     def PinIsLost(s):
         """A pin does not outlive its time when nobody begins a pull with it."""
-        return Forall(s.Leader, lambda l: Implies(size(s.pinned[l]) > 0, s.age[l] <= s.Time))
+        return Forall(s.Leader, lambda at: Implies(size(s.pinned[at]) > 0, s.age[at] <= s.Time))
 
     @sometimes
     def TwoLeadersPin(s):
-        return Forall(s.Leader, lambda l: size(s.pinned[l]) == 1)
+        return Forall(s.Leader, lambda at: size(s.pinned[at]) == 1)
 
     @sometimes
     def APinIsGivenAgain(s):
-        return Exists(s.Leader, lambda l: And(size(s.pinned[l]) == 1, s.counted[l] == s.Pins))
+        return Exists(s.Leader, lambda at: And(size(s.pinned[at]) == 1, s.counted[at] == s.Pins))

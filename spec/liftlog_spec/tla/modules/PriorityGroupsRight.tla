@@ -43,13 +43,13 @@ Init ==
     /\ low = FALSE
 
 \* A pull comes.
-Begin(c, l, least) ==
-    /\ (l <= newest)
+Begin(c, at, least) ==
+    /\ (at <= newest)
     /\ (waits_at[c] = 0)
-    /\ waits_at' = [waits_at EXCEPT ![c] = l]
+    /\ waits_at' = [waits_at EXCEPT ![c] = at]
     /\ minimum' = [minimum EXCEPT ![c] = least]
-    /\ left' = [left EXCEPT ![l] = (IF (((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])) THEN Time ELSE left[l])]
-    /\ age' = [age EXCEPT ![l] = (IF (((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])) THEN 0 ELSE age[l])]
+    /\ left' = [left EXCEPT ![at] = (IF (((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])) THEN Time ELSE left[at])]
+    /\ age' = [age EXCEPT ![at] = (IF (((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])) THEN 0 ELSE age[at])]
     /\ UNCHANGED <<newest, to_come, pinned, counted, pin_of, pin_by, stray, low>>
 
 GiveUp(c) ==
@@ -59,31 +59,31 @@ GiveUp(c) ==
     /\ UNCHANGED <<newest, to_come, pinned, counted, left, age, pin_of, pin_by, stray, low>>
 
 \* So many in one answer.
-Give(c, l, messages) ==
-    /\ (waits_at[c] = l)
+Give(c, at, messages) ==
+    /\ (waits_at[c] = at)
     /\ (messages <= to_come)
     /\ (minimum[c] <= to_come)
     /\ (minimum[c] <= (to_come - (messages - 1)))
-    /\ ((((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])) \/ ((Cardinality(pinned[l]) = 0) /\ (pin_of[c] = 0)))
-    /\ (((pin_of[c] = 0) /\ (counted[l] < Pins)) \/ (((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])))
-    /\ stray' = (stray \/ ((0 < Cardinality(pinned[l])) /\ ~((((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])))))
+    /\ ((((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])) \/ ((Cardinality(pinned[at]) = 0) /\ (pin_of[c] = 0)))
+    /\ (((pin_of[c] = 0) /\ (counted[at] < Pins)) \/ (((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])))
+    /\ stray' = (stray \/ ((0 < Cardinality(pinned[at])) /\ ~((((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])))))
     /\ low' = (low \/ ((to_come - (messages - 1)) < minimum[c]))
-    /\ pin_of' = [pin_of EXCEPT ![c] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN (IF (counted[l] < Pins) THEN (counted[l] + 1) ELSE counted[l]) ELSE pin_of[c])]
-    /\ pin_by' = [pin_by EXCEPT ![c] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN l ELSE pin_by[c])]
-    /\ counted' = [counted EXCEPT ![l] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN (IF (counted[l] < Pins) THEN (counted[l] + 1) ELSE counted[l]) ELSE counted[l])]
-    /\ pinned' = [pinned EXCEPT ![l] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN (pinned[l] \cup {(IF (counted[l] < Pins) THEN (counted[l] + 1) ELSE counted[l])}) ELSE pinned[l])]
-    /\ left' = [left EXCEPT ![l] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN Time ELSE left[l])]
-    /\ age' = [age EXCEPT ![l] = (IF (((pin_of[c] = 0) /\ (counted[l] < Pins)) /\ ((Cardinality(pinned[l]) = 0) \/ FALSE)) THEN 0 ELSE age[l])]
+    /\ pin_of' = [pin_of EXCEPT ![c] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN (IF (counted[at] < Pins) THEN (counted[at] + 1) ELSE counted[at]) ELSE pin_of[c])]
+    /\ pin_by' = [pin_by EXCEPT ![c] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN at ELSE pin_by[c])]
+    /\ counted' = [counted EXCEPT ![at] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN (IF (counted[at] < Pins) THEN (counted[at] + 1) ELSE counted[at]) ELSE counted[at])]
+    /\ pinned' = [pinned EXCEPT ![at] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN (pinned[at] \cup {(IF (counted[at] < Pins) THEN (counted[at] + 1) ELSE counted[at])}) ELSE pinned[at])]
+    /\ left' = [left EXCEPT ![at] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN Time ELSE left[at])]
+    /\ age' = [age EXCEPT ![at] = (IF (((pin_of[c] = 0) /\ (counted[at] < Pins)) /\ ((Cardinality(pinned[at]) = 0) \/ FALSE)) THEN 0 ELSE age[at])]
     /\ to_come' = (to_come - messages)
     /\ waits_at' = [waits_at EXCEPT ![c] = 0]
     /\ minimum' = [minimum EXCEPT ![c] = 0]
     /\ UNCHANGED <<newest>>
 
 \* It names a pin that does not hold, and there is a message for it: it asks without one then.
-Refuse(c, l) ==
-    /\ (waits_at[c] = l)
+Refuse(c, at) ==
+    /\ (waits_at[c] = at)
     /\ (0 < pin_of[c])
-    /\ ~((((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l])))
+    /\ ~((((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at])))
     /\ (0 < to_come)
     /\ waits_at' = [waits_at EXCEPT ![c] = 0]
     /\ minimum' = [minimum EXCEPT ![c] = 0]
@@ -92,19 +92,19 @@ Refuse(c, l) ==
     /\ UNCHANGED <<newest, to_come, pinned, counted, left, age, stray, low>>
 
 \* A pin whose time is over is lost.
-Tick(l) ==
-    /\ (0 < Cardinality(pinned[l]))
-    /\ (age[l] <= Time)
-    /\ left' = [left EXCEPT ![l] = (IF (left[l] = 0) THEN 0 ELSE (left[l] - 1))]
-    /\ age' = [age EXCEPT ![l] = (IF (left[l] = 0) THEN 0 ELSE (age[l] + 1))]
-    /\ pinned' = [pinned EXCEPT ![l] = (IF (left[l] = 0) THEN (pinned[l] \ pinned[l]) ELSE pinned[l])]
+Tick(at) ==
+    /\ (0 < Cardinality(pinned[at]))
+    /\ (age[at] <= Time)
+    /\ left' = [left EXCEPT ![at] = (IF (left[at] = 0) THEN 0 ELSE (left[at] - 1))]
+    /\ age' = [age EXCEPT ![at] = (IF (left[at] = 0) THEN 0 ELSE (age[at] + 1))]
+    /\ pinned' = [pinned EXCEPT ![at] = (IF (left[at] = 0) THEN (pinned[at] \ pinned[at]) ELSE pinned[at])]
     /\ UNCHANGED <<newest, to_come, counted, waits_at, minimum, pin_of, pin_by, stray, low>>
 
-Unpin(l) ==
-    /\ (0 < Cardinality(pinned[l]))
-    /\ pinned' = [pinned EXCEPT ![l] = (pinned[l] \ pinned[l])]
-    /\ left' = [left EXCEPT ![l] = 0]
-    /\ age' = [age EXCEPT ![l] = 0]
+Unpin(at) ==
+    /\ (0 < Cardinality(pinned[at]))
+    /\ pinned' = [pinned EXCEPT ![at] = (pinned[at] \ pinned[at])]
+    /\ left' = [left EXCEPT ![at] = 0]
+    /\ age' = [age EXCEPT ![at] = 0]
     /\ UNCHANGED <<newest, to_come, counted, waits_at, minimum, pin_of, pin_by, stray, low>>
 
 Publish ==
@@ -119,12 +119,12 @@ Elect ==
     /\ UNCHANGED <<to_come, pinned, counted, left, age, waits_at, minimum, pin_of, pin_by, stray, low>>
 
 Next ==
-    \/ \E c \in Client, l \in (1..Leaders), least \in (0..Messages) : Begin(c, l, least)
+    \/ \E c \in Client, at \in (1..Leaders), least \in (0..Messages) : Begin(c, at, least)
     \/ \E c \in Client : GiveUp(c)
-    \/ \E c \in Client, l \in (1..Leaders), messages \in (1..Messages) : Give(c, l, messages)
-    \/ \E c \in Client, l \in (1..Leaders) : Refuse(c, l)
-    \/ \E l \in (1..Leaders) : Tick(l)
-    \/ \E l \in (1..Leaders) : Unpin(l)
+    \/ \E c \in Client, at \in (1..Leaders), messages \in (1..Messages) : Give(c, at, messages)
+    \/ \E c \in Client, at \in (1..Leaders) : Refuse(c, at)
+    \/ \E at \in (1..Leaders) : Tick(at)
+    \/ \E at \in (1..Leaders) : Unpin(at)
     \/ Publish
     \/ Elect
 
@@ -132,7 +132,7 @@ Spec == Init /\ [][Next]_vars
 
 \* Of each leader at most one pin holds, and at most one client has it.
 OnePinned ==
-    (\A l \in (1..Leaders) : ((Cardinality(pinned[l]) <= 1) /\ (Cardinality({c \in Client : (((0 < pin_of[c]) /\ (pin_by[c] = l)) /\ (pin_of[c] \in pinned[l]))}) <= 1)))
+    (\A at \in (1..Leaders) : ((Cardinality(pinned[at]) <= 1) /\ (Cardinality({c \in Client : (((0 < pin_of[c]) /\ (pin_by[c] = at)) /\ (pin_of[c] \in pinned[at]))}) <= 1)))
 
 \* While somebody is pinned nobody else is given messages.
 PinnedAlone ==
@@ -143,6 +143,6 @@ NotBelowMinimum ==
 
 \* A pin does not outlive its time when nobody begins a pull with it.
 PinIsLost ==
-    (\A l \in (1..Leaders) : ((0 < Cardinality(pinned[l])) => (age[l] <= Time)))
+    (\A at \in (1..Leaders) : ((0 < Cardinality(pinned[at])) => (age[at] <= Time)))
 
 ==============================================================================
