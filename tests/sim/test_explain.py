@@ -371,6 +371,18 @@ def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
     assert run_candidate(options, candidate, Patience(steps=whole.steps)) is not None
 
 
+def test_a_world_that_is_stopped_is_judged_by_the_model_up_to_there() -> None:
+    """The model judges steps many at a time: what it had noted was lost, and no smaller world ever failed."""
+    bundle = world_of("R10.live").bundle()
+    options = bundle.settings.options
+    assert bundle.violation.invariant == "Refinement" and options.refine
+    candidate = Candidate(bundle.settings.knobs, bundle.plan, options.seed)
+    at_us = bundle.violation.at_us
+    stopped = run_candidate(options, candidate, Patience(world_us=at_us + 1))
+    assert stopped is not None and (stopped.invariant, round(stopped.at_s * SECOND)) == ("Refinement", at_us)
+    assert run_candidate(options, candidate, Patience(world_us=at_us - 1)) is None
+
+
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)

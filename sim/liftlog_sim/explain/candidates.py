@@ -22,7 +22,7 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.runner import run_world
-from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.runs.runs import RunOptions, RunResult, verdict
 from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
@@ -223,7 +223,9 @@ def _run(
     try:
         return run_world(options, knobs, plan, watch, noting=noting)
     except _TimeIsUp:
-        return None
+        # The model has noted the last steps and not judged them yet.
+        result = verdict(options, seen[-1], None, 0.0) if options.refine else None
+        return None if result is None or result.good else result
 
 
 def _stop(first: Any, second: Any) -> None:
