@@ -22,7 +22,7 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.runner import run_world
-from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.runs.runs import RunOptions, RunResult, verdict
 from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
@@ -105,6 +105,8 @@ class Court:
         """0 = a candidate is run to its end."""
         self.steps_max = 0
         """0 = its nodes may make any number of steps."""
+        self.at_end = wanted.invariant in SICK_INVARIANTS
+        """It is judged once, when the fault phase ends: what comes after that is of no use."""
         self._verdicts: dict[bytes, int] = {}
         self._started = time.process_time()
         self._seconds = seconds
@@ -169,7 +171,8 @@ class Court:
     def _judge(self, candidate: Candidate) -> int:
         self.runs += 1
         try:
-            result = run_candidate(self.options, candidate, self._patience(self.limit_us))
+            limit_us = candidate.knobs.duration_us + LOOK_US if self.at_end else self.limit_us
+            result = run_candidate(self.options, candidate, self._patience(limit_us))
         except LiftlogError:
             return -1  # The plan names a node that is no more.
         return self._at(candidate, result)
@@ -223,7 +226,9 @@ def _run(
     try:
         return run_world(options, knobs, plan, watch, noting=noting)
     except _TimeIsUp:
-        return None
+        # The model has noted the last steps and not judged them yet.
+        result = verdict(options, seen[-1], None, 0.0) if options.refine else None
+        return None if result is None or result.good else result
 
 
 def _stop(first: Any, second: Any) -> None:
