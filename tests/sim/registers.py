@@ -18,7 +18,8 @@ def registers_in(world: World) -> dict[str, list[Operation]]:
     found: dict[str, list[Operation]] = {}
     for target in world.workload.targets:
         config, truth = target.config, world.observer.truth(target.partition)
-        if config.compact or truth.purge_asked or not config.retention.unlimited:
+        purged = truth.purge_asked > truth.first
+        if config.compact or purged or not config.retention.unlimited:
             continue
         there = {
             offset: LogRecord(record.subject.decode(), value_of(record).decode())
