@@ -6,6 +6,8 @@
     configs      a stream's configuration, as JetStream says it and as liftlog does
     account, streams, stored     the calls about the account, streams, single messages
     consumerconfigs, consumers, pulls, acks, push     those about consumers
+    groups       priority groups: who of those that pull is given messages
+    advisories   what is told to whoever listens
     door         subscriptions; each request finds its handler
     beside       the door in a node's process
 
