@@ -372,7 +372,7 @@ def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
     while (found := run_seed(options)).good or found.at_s < 4:
         options = msgspec.structs.replace(options, seed=options.seed + 1)
@@ -389,7 +389,7 @@ def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.
 
 
 def test_a_large_failure_is_looked_for_in_smaller_worlds_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
     while (found := run_seed(options)).good or found.at_s < 4:
         options = msgspec.structs.replace(options, seed=options.seed + 1)

@@ -34,12 +34,11 @@ SLACK_US = 10 * MILLISECOND
 _READY_US = 3 * SECOND
 """About then streams are there and clients begin."""
 LONG_US = 15 * SECOND
-OTHERS_PART = 3
-"""No more than this part of the budget is spent on other worlds, for a failure that takes longer to come than
-that,"""
+OTHERS = 30
+"""So many other worlds are drawn in a round, for a failure that takes longer to come than that,"""
 MUCH = 60
 """or for which more faults and operations than that are left."""
-SHARES = (2, 4, 8)
+SHARES = (8, 4, 2)
 """Such a world lasts one of these parts of what this one takes,"""
 CALMER = (1, 1, 1, 4, 4, 4)
 """and its clients wait so many times as long."""
@@ -125,9 +124,8 @@ class Shrinker:
         self.court.expect_by(self.at_us)
         self.court.steps_max = STEPS_TIMES * result.steps
         self._seed = options.seed
-        self._others, self._others_s = 0, 0.0
-        """Worlds that were drawn, and what was spent on it."""
-        self._others_most_s = seconds / OTHERS_PART
+        self._others = 0
+        """Worlds that were drawn."""
         self._chances_s = 0.0
         """What was spent on other chances."""
         self._fine = sum(counts(whole.plan)) <= COARSE
@@ -241,10 +239,9 @@ class Shrinker:
         """A long or large world may need all that happens in it; but in another one of its kind the same may
         come much sooner, or with much less. So others are drawn with the same parameters, or nearly.
         """
-        started_s = self.court.spent_s - self._others_s
-        while self._others_s < self._others_most_s and not self.court.over:
+        for _ in range(OTHERS):
             long = self._struck_us > LONG_US
-            if not long and _entries(self.best.plan) <= MUCH:
+            if self.court.over or (not long and _entries(self.best.plan) <= MUCH):
                 break
             drawn = self.court.draw(self._other())
             if drawn is not None:
@@ -252,14 +249,13 @@ class Shrinker:
                 smaller = _entries(found.plan) * 2 <= _entries(self.best.plan)
                 if (long or smaller) and self._try(found):
                     self._cut_time()
-            self._others_s = self.court.spent_s - started_s
 
     def _other(self) -> Candidate:
         """The next world to be drawn: nobody has tried its seed yet."""
         share = SHARES[self._others % len(SHARES)]
         times = CALMER[self._others % len(CALMER)]
         self._others += 1
-        duration_us = max(min(SHORTEST_US, self._struck_us // 2), self._struck_us // share)
+        duration_us = max(min(SHORTEST_US, self._struck_us), self._struck_us // share)
         knobs = msgspec.structs.replace(_calmer(self.best.knobs, times), duration_us=duration_us)
         return Candidate(knobs, DRAWN, self._seed + self._others)
 
@@ -269,6 +265,8 @@ class Shrinker:
         for client in sorted({one.client for one in plan.operations or ()}):
             rest = tuple(one for one in self.best.plan.operations or () if one.client != client)
             self._try_plan(msgspec.structs.replace(self.best.plan, operations=rest))
+        if not self._fine:
+            return
         for kind in sorted({fate.kind for fate in plan.fates or ()}):
             left = tuple(fate for fate in self.best.plan.fates or () if fate.kind != kind)
             self._try_plan(msgspec.structs.replace(self.best.plan, fates=left))
