@@ -371,6 +371,15 @@ def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
     assert run_candidate(options, candidate, Patience(steps=whole.steps)) is not None
 
 
+def test_what_no_model_explains_is_found_in_a_run_that_ends_early() -> None:
+    """Steps are noted, and held against the models many at a time: where a run was cut short nobody did."""
+    bundle = world_of("R10.live").bundle()
+    assert bundle.violation.invariant == "Refinement"
+    shrinker = Shrinker(bundle, 600, lambda line: None)
+    assert shrinker.court.limit_us
+    assert shrinker.court.fails(shrinker.best) == shrinker.at_us
+
+
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)

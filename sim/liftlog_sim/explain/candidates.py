@@ -22,7 +22,7 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.runner import run_world
-from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.runs.runs import RunOptions, RunResult, verdict
 from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
@@ -223,7 +223,11 @@ def _run(
     try:
         return run_world(options, knobs, plan, watch, noting=noting)
     except _TimeIsUp:
-        return None
+        if seen[0].observer.refining is None:
+            return None
+        # Steps were noted that nobody has held against the model yet.
+        result = verdict(options, seen[0], None, 0.0)
+        return None if result.good else result
 
 
 def _stop(first: Any, second: Any) -> None:
