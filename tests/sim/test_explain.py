@@ -26,7 +26,7 @@ from liftlog_sim.explain.candidates import LOOK_US, Candidate, Court, Fingerprin
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
-from liftlog_sim.explain.shrink import Shrinker, counts
+from liftlog_sim.explain.shrink import Shrinker, _until, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.page.from_trace import chart_of_trace
@@ -372,20 +372,17 @@ def test_a_run_ends_when_too_much_was_spent_on_it() -> None:
     assert run_candidate(options, candidate, Patience(steps=whole.steps)) is not None
 
 
-def test_a_world_that_is_stopped_is_judged_by_the_model_up_to_there() -> None:
-    """The model judges steps many at a time: what it had noted was lost, and no smaller world ever failed."""
+def test_what_no_model_explains_is_found_in_a_run_that_ends_early() -> None:
+    """Steps are noted, and held against the models many at a time: where a run was cut short nobody did."""
     bundle = world_of("R10.live").bundle()
-    options = bundle.settings.options
-    assert bundle.violation.invariant == "Refinement" and options.refine
-    candidate = Candidate(bundle.settings.knobs, bundle.plan, options.seed)
-    at_us = bundle.violation.at_us
-    stopped = run_candidate(options, candidate, Patience(world_us=at_us + 1))
-    assert stopped is not None and (stopped.invariant, round(stopped.at_s * SECOND)) == ("Refinement", at_us)
-    assert run_candidate(options, candidate, Patience(world_us=at_us - 1)) is None
+    assert bundle.violation.invariant == "Refinement"
+    shrinker = Shrinker(bundle, 600, lambda line: None)
+    assert shrinker.court.limit_us
+    assert shrinker.court.fails(shrinker.best) == shrinker.at_us
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
     while (found := run_seed(options)).good or found.at_s < 4:
         options = msgspec.structs.replace(options, seed=options.seed + 1)
@@ -402,7 +399,7 @@ def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.
 
 
 def test_a_large_failure_is_looked_for_in_smaller_worlds_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_PART", 1)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
     while (found := run_seed(options)).good or found.at_s < 4:
         options = msgspec.structs.replace(options, seed=options.seed + 1)
@@ -485,3 +482,37 @@ def test_who_is_judged_when_the_fault_phase_ends_is_not_healed_first() -> None:
         patched.setattr(seen, lambda options, candidate, patience: ends.append(patience.world_us))
         court.fails(msgspec.structs.replace(candidate, seed=2))
     assert ends == [candidate.knobs.duration_us + LOOK_US]
+
+
+def test_the_same_plan_may_fail_much_sooner_with_another_seed(
+    failed: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrinker = Shrinker(failed, 600, lambda line: None)
+    before, at_us = shrinker.best, shrinker.at_us
+    asked: list[tuple[int, int]] = []
+
+    def fails(candidate: Candidate, by_us: int = 0) -> int:
+        if not by_us:
+            return -1
+        asked.append((candidate.seed, by_us))
+        assert candidate.knobs.duration_us == by_us
+        return by_us - SECOND // 4 if candidate.seed == before.seed + 3 else -1
+
+    monkeypatch.setattr("liftlog_sim.explain.shrink._READY_US", 0)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.MANY", 0)
+    monkeypatch.setattr(shrinker.court, "fails", fails)
+    shrinker._sooner_by_chance()
+    by_us = at_us - at_us // 8
+    assert asked[:3] == [(before.seed + number, by_us) for number in (1, 2, 3)]
+    assert shrinker.best.seed == before.seed + 3 and shrinker.at_us == by_us - SECOND // 4
+    assert shrinker.best.plan == _until(before.plan, by_us)
+    later = shrinker.at_us - shrinker.at_us // 8
+    assert asked[3:] in ([], [(before.seed + 3 + number, later) for number in range(1, 9)])
+
+
+def test_a_world_that_fails_after_the_moment_that_is_named_does_not_count(failed: Bundle) -> None:
+    candidate = Candidate(failed.settings.knobs, failed.plan, failed.seed)
+    wanted = Fingerprint(failed.violation.invariant, failed.violation.rule)
+    at_us = failed.violation.at_us
+    assert Court(OPTIONS, wanted, 600).fails(candidate, at_us + 1) == at_us
+    assert Court(OPTIONS, wanted, 600).fails(candidate, at_us - 1) == -1

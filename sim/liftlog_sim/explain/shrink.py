@@ -35,12 +35,11 @@ SLACK_US = 10 * MILLISECOND
 _READY_US = 3 * SECOND
 """About then streams are there and clients begin."""
 LONG_US = 15 * SECOND
-OTHERS_PART = 3
-"""No more than this part of the budget is spent on other worlds, for a failure that takes longer to come than
-that,"""
+OTHERS = 30
+"""So many other worlds are drawn in a round, for a failure that takes longer to come than that,"""
 MUCH = 60
 """or for which more faults and operations than that are left."""
-SHARES = (2, 4, 8)
+SHARES = (8, 4, 2)
 """Such a world lasts one of these parts of what this one takes,"""
 CALMER = (1, 1, 1, 4, 4, 4)
 """and its clients wait so many times as long."""
@@ -50,6 +49,8 @@ COARSE = 160
 """With more entries than that only large parts are taken away at first:"""
 LARGE_PART = 8
 """this part of all, or more."""
+SOONER_PART = 8
+"""Another seed has to spare this part of the time from when clients begin, to be worth it."""
 FEW = 6
 """So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
 MANY = 12
@@ -126,9 +127,8 @@ class Shrinker:
         self.court.expect_by(self.at_us)
         self.court.steps_max = STEPS_TIMES * result.steps
         self._seed = options.seed
-        self._others, self._others_s = 0, 0.0
-        """Worlds that were drawn, and what was spent on it."""
-        self._others_most_s = seconds / OTHERS_PART
+        self._others = 0
+        """Worlds that were drawn."""
         self._chances_s = 0.0
         """What was spent on other chances."""
         self._fine = sum(counts(whole.plan)) <= COARSE
@@ -147,6 +147,7 @@ class Shrinker:
                 ("healing", self._heal_sooner),
                 ("kinds", self._without_kinds),
                 ("late start", self._start_late),
+                ("sooner", self._sooner_by_chance),
                 ("other seeds", self._fail_sooner),
                 ("bursts", self._fewer_bursts),
                 ("clients", self._without_clients),
@@ -176,11 +177,11 @@ class Shrinker:
 
     # -- trying --------------------------------------------------------------------------------------------
 
-    def _try(self, candidate: Candidate) -> bool:
-        """Whether a candidate fails as wanted; it is the best one then."""
+    def _try(self, candidate: Candidate, by_us: int = 0) -> bool:
+        """Whether a candidate fails as wanted, by a moment if one is named; it is the best one then."""
         if candidate == self.best:
             return False
-        at_us = self.court.fails(candidate)
+        at_us = self.court.fails(candidate, by_us)
         if at_us < 0:
             return False
         other = candidate.knobs != self.best.knobs or candidate.seed != self.best.seed
@@ -239,16 +240,31 @@ class Shrinker:
                 self._cut_time()
             sooner_s //= 2
 
+    def _sooner_by_chance(self) -> None:
+        """The same plan with another seed may fail in the same way much sooner, so that less of it is needed:
+        where many things hang together by their moments, there are many ways to it.
+        """
+        tries = 0
+        while self.court.limit_us and _entries(self.best.plan) > MANY and tries < CHANCES:
+            by_us = self.at_us - (self.at_us - _READY_US) // SOONER_PART
+            if by_us >= self.at_us:
+                return
+            tries += 1
+            knobs = msgspec.structs.replace(self.best.knobs, duration_us=by_us)
+            other = Candidate(knobs, _until(self.best.plan, by_us), self.best.seed + tries)
+            if self._try(other, by_us):
+                self._cut_time()
+                tries = 0
+
     def _fail_sooner(self) -> None:
         """A long or large world may need all that happens in it; but in another one of its kind the same may
         come much sooner, or with much less. So others are drawn with the same parameters, or nearly.
         """
         if self.court.at_end:
             return  # It is judged by what was before and after a moment that stays where it is.
-        started_s = self.court.spent_s - self._others_s
-        while self._others_s < self._others_most_s and not self.court.over:
+        for _ in range(OTHERS):
             long = self._struck_us > LONG_US
-            if not long and _entries(self.best.plan) <= MUCH:
+            if self.court.over or (not long and _entries(self.best.plan) <= MUCH):
                 break
             drawn = self.court.draw(self._other())
             if drawn is not None:
@@ -256,14 +272,13 @@ class Shrinker:
                 smaller = _entries(found.plan) * 2 <= _entries(self.best.plan)
                 if (long or smaller) and self._try(found):
                     self._cut_time()
-            self._others_s = self.court.spent_s - started_s
 
     def _other(self) -> Candidate:
         """The next world to be drawn: nobody has tried its seed yet."""
         share = SHARES[self._others % len(SHARES)]
         times = CALMER[self._others % len(CALMER)]
         self._others += 1
-        duration_us = max(min(SHORTEST_US, self._struck_us // 2), self._struck_us // share)
+        duration_us = max(min(SHORTEST_US, self._struck_us), self._struck_us // share)
         knobs = msgspec.structs.replace(_calmer(self.best.knobs, times), duration_us=duration_us)
         return Candidate(knobs, DRAWN, self._seed + self._others)
 
@@ -280,6 +295,8 @@ class Shrinker:
         for client in sorted({one.client for one in plan.operations or ()}):
             rest = tuple(one for one in self.best.plan.operations or () if one.client != client)
             self._try_plan(msgspec.structs.replace(self.best.plan, operations=rest))
+        if not self._fine:
+            return
         for kind in sorted({fate.kind for fate in plan.fates or ()}):
             left = tuple(fate for fate in self.best.plan.fates or () if fate.kind != kind)
             self._try_plan(msgspec.structs.replace(self.best.plan, fates=left))
