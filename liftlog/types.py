@@ -407,7 +407,6 @@ DEDUPE_IDS_MAX = 1_000_000
 JOURNAL_SEGMENT_BYTES = 1024 * 1024
 
 
-
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user asks for in `stream create`."""
 
@@ -478,7 +477,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes_max: Number | UnsetType = UNSET
     """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
     mirror: Line | UnsetType = UNSET
-    """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
+    sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
+    """R28, R29: it has what this stream has, or these, of subjects (all if empty). Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
 

@@ -71,6 +71,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "marker_ttl_ms": 2,
     "allow_batches": 2,
     "mirror": 2,
+    "sources": 2,
     "subject_messages_max": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
@@ -92,6 +93,7 @@ _LATER: dict[str, int] = {
     "allow_batches": 2,
     **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
     "mirror": 2,
+    "sources": 2,
     "subject_messages_max": 2,
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.subjects.grammar import subject_problem
 from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
@@ -191,6 +192,11 @@ repetition, or act on what its headers say. With a journal, each offset of which
 would count as a message, and a mirror has empty ones.
 """
 
+UNFIT_FOR_SOURCES = tuple(name for name in UNFIT_FOR_MIRRORS if name != "removal")
+"""R29: the same, but for a journal: such a stream has offsets of its own, and none is empty."""
+SOURCES_MAX = 64
+"""Each of its records names them all."""
+
 
 def _options_on(config: StreamConfig) -> dict[str, bool]:
     """Which of the options that `TOGETHER` names are on."""
@@ -244,6 +250,27 @@ def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     return _first(_Clash("mirror", name, why).problem(here) for name in UNFIT_FOR_MIRRORS)
 
 
+def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
+    """R29: why it can be no copy of these sources; empty if it can."""
+    if config.sources is UNSET:
+        return ""
+    if config.mirrors:
+        return "sources and mirror exclude each other: a mirror has one stream's alone; leave one of them out"
+    names = [name for name, _ in config.sources]
+    if not 1 <= len(names) <= SOURCES_MAX:
+        return f"sources names {len(names)} streams; it must be left out, or name 1 to {SOURCES_MAX}"
+    for name, filter in config.sources:
+        if name == config.name:
+            return f"source {name!r} is the stream itself: name the streams that are to be copied"
+        if names.count(name) > 1:
+            return f"sources names {name!r} twice: name each stream once, with one filter"
+        if filter and (problem := subject_problem(filter)):
+            return f"source {name!r}: filter {filter!r}: {problem}"
+    why = "it has what its sources have, and nothing else"
+    here = {**on, "sources": True}
+    return _first(_Clash("sources", name, why).problem(here) for name in UNFIT_FOR_SOURCES)
+
+
 def _first(problems: Iterable[str]) -> str:
     return next((problem for problem in problems if problem), "")
 
@@ -264,6 +291,8 @@ def limits_problem(config: StreamConfig) -> str:
     if problem := _first(one.problem(on) for one in TOGETHER):
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
+        return problem
+    if problem := _sources_problem(config, on):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.messages import ERR_INVALID, ErrorReply
 from liftlog.mutants import Mutants
 from liftlog.types import StreamConfig
@@ -13,8 +15,9 @@ _FOR_EVER = (
 
 
 def takes_nothing(config: StreamConfig, mutants: Mutants) -> bool:
-    """Whether its leaders refuse every message: it is read-only (R19), or a mirror (R28)."""
-    return config.read_only or bool(config.mirrors and not mutants.mirror_takes_messages)
+    """Whether its leaders refuse every message: it is read-only (R19), or copies others (R28, R29)."""
+    copies = config.mirrors and not mutants.mirror_takes_messages
+    return config.read_only or bool(copies) or config.sources is not UNSET
 
 
 def read_only(config: StreamConfig) -> str:
@@ -24,6 +27,12 @@ def read_only(config: StreamConfig) -> str:
         return (
             f"stream '{name}' is a mirror: it takes what '{config.mirrors}' has, and nothing else; publish "
             f"to that, or make it a stream of its own: liftlog stream alter {name} --no-mirror"
+        )
+    if config.sources is not UNSET:
+        those = ", ".join(f"'{source}'" for source, _ in config.sources)
+        return (
+            f"stream '{name}' has what its sources have, and nothing else; publish to one of them: {those}; "
+            f"or make it a stream of its own: liftlog stream alter {name} --no-sources"
         )
     if config.sealed is True:
         return f"stream '{name}' is sealed: it takes nothing any more, for ever; publish to another stream"

@@ -20,6 +20,7 @@ from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.serving import Serving
+from liftlog.core.replica.sourcing import Sourcing
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges
@@ -45,6 +46,7 @@ class LeaderRoles(NamedTuple):
     serving: Serving
     purges: Purges
     mirroring: Mirroring
+    sourcing: Sourcing
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
@@ -187,13 +189,13 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
-    mirroring = Mirroring(log, state)
+    mirroring, sourcing = Mirroring(log, state), Sourcing(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
             leads.lasts.heed(removed)
             leads.room.heed(removed)
-        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring)
+        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring, sourcing)
     deletions = Deletions(log, state, office.state)
     subject_purges = SubjectPurges(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
@@ -222,7 +224,7 @@ def leader_roles(
     )
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges, mirroring)._replace(
+    return LeaderRoles(state, leader, keeper, serving, purges, mirroring, sourcing)._replace(
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),
