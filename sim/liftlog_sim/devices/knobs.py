@@ -150,6 +150,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often an operator moves copies of a partition (R20); 0 = never."""
     mirror_interval_us: int = 0
     """How often somebody has to do with a stream's mirror (R28); 0 = there is none."""
+    sources_interval_us: int = 0
+    """How often somebody has to do with a stream that copies others (R29); 0 = there is none."""
     move_bytes_per_s: int = 0
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     joiners: int = 0

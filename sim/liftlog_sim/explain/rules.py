@@ -77,6 +77,7 @@ RULES: dict[str, tuple[str, str]] = {
     "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "DeadLettersStored": ("K9", "it is done when a stream has acknowledged its letter"),
     "MirrorIsPrefix": ("R28", "A *mirror* has what another stream, its origin, has committed"),
+    "SourcesExact": ("R29", "A stream with *sources* has what several other streams have committed"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -63,6 +63,7 @@ _EMPHASIS = {
     "DeliveriesNumbered": "answers",
     "DeadLettersStored": "answers",
     "MirrorIsPrefix": "stores",
+    "SourcesExact": "stores",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

@@ -90,7 +90,11 @@ def _check_strange(world: World, partition: PartitionId) -> None:
 
 
 def _check_expected(world: World, partition: PartitionId) -> None:
-    """What expected an offset lies there, in streams that answer nobody as well (L6). StoredAsExpected."""
+    """What expected an offset lies there, in streams that answer nobody as well (L6). StoredAsExpected. A
+    copy of it has an offset of its own (R29).
+    """
+    if partition.stream in world.account.metadata.sources:
+        return
     expectations = world.workload.expectations
     for offset, record in enumerate(world.observer.truth(partition).contents.committed):
         if record is not None and expectations:
@@ -113,7 +117,7 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
     lasts = world.workload.lasts
     if not lasts or stream is None or truth.purge_asked or not stream.config.retention.unlimited:
         return
-    if stream.config.mirrors:
+    if stream.config.mirrors or partition.stream in world.account.metadata.sources:
         return  # It has been judged at the origin.
     if world.account.deletions(partition).frees:
         return  # It lost its front, and what lies below the log start is no record.

@@ -19,6 +19,7 @@ from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.origins import sources_of
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
@@ -101,6 +102,8 @@ class MetadataTruth:
         """R27: streams whose messages were ever to go by interest."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
+        self.sources: dict[int, dict[int, str]] = {}
+        """R29: of each stream with sources, by its id, the ids of these, with their filters."""
 
     @property
     def committed(self) -> int:
@@ -165,6 +168,9 @@ class MetadataTruth:
                 self.interests.add(stream.id)
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
+            if stream.id not in self.sources and (sources := sources_of(stream.config)):
+                named = {state.streams[of].id: filter for of, filter in sources.items()}
+                self.sources[stream.id] = named
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:

@@ -26,6 +26,8 @@
                          committed, which is there once, and only of what is dead, see `truth/letters.py` (K9)
     MirrorIsPrefix       what a mirror has committed, its origin has committed at the same offset; where it
                          has no record, the origin's is gone, see `truth/mirrors.py` (R28)
+    SourcesExact         what a stream with sources has committed they have, each record once, in their
+                         order, and none that passes is left out, see `truth/sources.py` (R29)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -141,6 +143,7 @@ STEP_INVARIANTS = (
     "DeliveriesNumbered",
     "DeadLettersStored",
     "MirrorIsPrefix",
+    "SourcesExact",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -194,7 +197,7 @@ RARE_INVARIANTS = (
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue"),
-    *("DeadLettersStored", "MirrorIsPrefix"),
+    *("DeadLettersStored", "MirrorIsPrefix", "SourcesExact"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )
