@@ -58,7 +58,7 @@ async def lags(client: Client, name: str) -> Lags:
     """How far a mirror is behind its origin, by partition. Raises LiftlogError."""
     mirror = await client.stream(name)
     if not mirror.config.mirrors:
-        raise LiftlogError(f"stream '{name}' copies no other one: see 'liftlog stream info {name}'")
+        raise LiftlogError(f"stream '{name}' is no mirror, nor has it sources: liftlog stream info {name}")
     there = {info.config.name: info for info in await client.streams()}
     origin = there.get(mirror.config.mirrors)
     if origin is None or not is_origin(mirror.id, origin.id):
