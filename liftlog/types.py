@@ -479,7 +479,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes_max: Number | UnsetType = UNSET
     """C6: so many bytes of messages a partition holds at most. Unset, and never 0: any number."""
     mirror: Line | UnsetType = UNSET
-    """R28: it has what this stream has, where it has that, and takes nothing else. Unset, and never empty."""
+    sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
+    """R28, R29: it has what this stream has, or these, of subjects (all if empty). Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
     first_offset: Number | UnsetType = UNSET

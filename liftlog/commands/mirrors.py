@@ -1,15 +1,22 @@
-"""`liftlog stream lag`: how far a mirror is behind its origin (R28)."""
+"""What commands say of copies: `liftlog stream lag`, how far a mirror is behind its origin (R28), or a stream
+behind its sources (R29).
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
 
 from liftlog.client.client import Client
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
-from liftlog.core.metadata.origins import is_origin, standstill
+from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
 from liftlog.messages import StreamInfo
-from liftlog.types import LiftlogError
+from liftlog.options.copied import positions_in
+from liftlog.types import LiftlogError, StreamConfig
 
 NEW = "new"
 
@@ -28,8 +35,8 @@ class Lag(NamedTuple):
 
 
 def add_mirror_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """What is about mirrors alone."""
-    lag = actions.add_parser("lag", help="how many messages a mirror is behind its origin")
+    """What is about copies alone."""
+    lag = actions.add_parser("lag", help="how many messages a mirror, or a stream with sources, is behind")
     lag.add_argument("name", metavar="NAME")
     add_client_options(lag)
     lag.set_defaults(run=lambda args: run(_lag(args)))
@@ -51,7 +58,7 @@ async def lags(client: Client, name: str) -> Lags:
     """How far a mirror is behind its origin, by partition. Raises LiftlogError."""
     mirror = await client.stream(name)
     if not mirror.config.mirrors:
-        raise LiftlogError(f"stream '{name}' is no mirror: see 'liftlog stream info {name}'")
+        raise LiftlogError(f"stream '{name}' is no mirror, nor has it sources: liftlog stream info {name}")
     there = {info.config.name: info for info in await client.streams()}
     origin = there.get(mirror.config.mirrors)
     if origin is None or not is_origin(mirror.id, origin.id):
@@ -65,6 +72,10 @@ async def lags(client: Client, name: str) -> Lags:
 
 async def _lag(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
+        config = (await client.stream(args.name)).config
+        if config.sources is not UNSET:
+            print_source_lags(args, await source_lags(client, args.name))
+            return 0
         told = await lags(client, args.name)
     if args.json:
         partitions = [{**one._asdict(), "behind": one.behind} for one in told.partitions]
@@ -79,3 +90,87 @@ async def _lag(args: argparse.Namespace) -> int:
         if told.problem:
             print(f"nothing is copied: {told.problem}")
     return 0
+
+
+async def with_partitions(client: Client, config: StreamConfig) -> StreamConfig:
+    """A copy has as many partitions as what it copies, if nothing else was said."""
+    names = [config.mirrors] if config.mirrors else list(sources_of(config))
+    if not names or config.partitions != 1:
+        return config
+    origin = (await client.stream(names[0])).config
+    config = msgspec.structs.replace(config, partitions=origin.partitions)
+    return msgspec.structs.replace(config, first_offset=origin.first_offset) if config.mirrors else config
+
+
+def copies(config: StreamConfig) -> Iterator[str]:
+    """What it copies, in lines for people."""
+    lag = f"how far it is: liftlog stream lag {config.name}"
+    if config.mirrors:
+        yield f"mirror of '{config.mirrors}': it takes nothing else; {lag}"
+    if sources := sources_of(config):
+        those = ", ".join(f"'{name}'{filter and f' ({filter})'}" for name, filter in sources.items())
+        yield f"sources {those}: it takes nothing else; {lag}"
+
+
+class SourceLag(NamedTuple):
+    """Of one partition of a source. `next`: behind what the copy's last message says to be copied; -1: that
+    one was deleted, so that only its leader knows. `problem`: why nothing comes.
+    """
+
+    source: str
+    filter: str
+    partition: int
+    next: int
+    end: int
+    problem: str
+
+    @property
+    def behind(self) -> int:
+        """So many offsets at most were not looked at; -1: not known."""
+        return max(0, self.end - self.next) if self.next >= 0 else -1
+
+
+async def source_lags(client: Client, name: str) -> list[SourceLag]:
+    """How far a stream is behind its sources, by their partitions. Raises LiftlogError."""
+    copy = await client.stream(name)
+    there = {info.config.name: info for info in await client.streams()}
+    found = []
+    for partition in range(len(copy.partitions)):
+        places = await _places(client, copy, partition)
+        for source, filter in sources_of(copy.config).items():
+            info = there.get(source)
+            if info is not None and not is_origin(copy.id, info.id):
+                info = None
+            problem = source_standstill(copy.config, source, info.config if info is not None else None)
+            end = await _end(client, info, partition) if info is not None else 0
+            place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
+            found.append(SourceLag(source, filter, partition, place, end, problem))
+    return found
+
+
+async def _places(client: Client, copy: StreamInfo, partition: int) -> dict[int, int] | None:
+    """What its last message says, of each source, to be next; None: it was deleted."""
+    end = await _end(client, copy, partition)
+    if not end:
+        return {}
+    records = await client.reader(copy, partition).fetch(end - 1)
+    return positions_in(records[0].headers) if records else None
+
+
+def print_source_lags(args: argparse.Namespace, lags: list[SourceLag]) -> None:
+    """For programs, or for people."""
+    if args.json:
+        sources = [{**one._asdict(), "behind": one.behind} for one in lags]
+        print_json({"stream": args.name, "sources": sources})
+        return
+    rows: list[list[object]] = [
+        [one.source, one.filter or ">", one.partition, _known(one.next), one.end, _known(one.behind)]
+        for one in lags
+    ]
+    print_table(rows, ["SOURCE", "FILTER", "PARTITION", "NEXT", "END", "BEHIND"])
+    for problem in dict.fromkeys(one.problem for one in lags if one.problem):
+        print(f"nothing is copied: {problem}")
+
+
+def _known(number: int) -> object:
+    return number if number >= 0 else "?"

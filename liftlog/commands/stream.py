@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-import msgspec
 from msgspec import UNSET
 
 from liftlog.api.plain import to_plain
@@ -28,7 +27,7 @@ from liftlog.commands.common import (
     run,
     size_bytes,
 )
-from liftlog.commands.mirrors import add_mirror_actions
+from liftlog.commands.mirrors import add_mirror_actions, copies, with_partitions
 from liftlog.commands.moves import add_moves
 from liftlog.commands.streamoptions import (
     add_batches,
@@ -396,16 +395,14 @@ async def _create(args: argparse.Namespace) -> int:
         ack_reply=not args.no_ack_reply,
         queue_group=args.queue_group,
         mirror=args.mirror,
+        sources=tuple(args.sources) or UNSET,
         max_payload_bytes=args.max_payload,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
     )
     if config.durability == "os":
         note(GIVEN_UP)
     async with await connect(args) as client:
-        if config.mirrors and config.partitions == 1:
-            origin = (await client.stream(config.mirrors)).config
-            same = {"partitions": origin.partitions, "first_offset": origin.first_offset}
-            config = msgspec.structs.replace(config, **same)
+        config = await with_partitions(client, config)
         try:
             info = await client.create_stream(config)
         except RequestFailed as error:
@@ -513,9 +510,8 @@ async def _info(args: argparse.Namespace) -> int:
             print(f"queue group '{config.shares_in}': of its streams each message goes to one")
         for name, value in () if config.notes is UNSET else config.notes:
             print(f"note {printable(name.encode())}: {printable(value.encode())}")
-        if config.mirrors:
-            lag = f"liftlog stream lag {config.name}"
-            print(f"mirror of '{config.mirrors}': it takes nothing else; how far it is: {lag}")
+        for line in copies(config):
+            print(line)
         if config.activity is True:
             print("tells what happens in the cluster, and takes nothing else: liftlog activity watch")
         if config.sealed is True:

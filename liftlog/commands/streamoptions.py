@@ -53,6 +53,22 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         help="have what this stream has, at the same offsets, and take nothing else",
     )
+    create.add_argument(
+        "--source",
+        dest="sources",
+        action="append",
+        default=[],
+        type=source_argument,
+        metavar="STREAM[:FILTER]",
+        help="have what this stream has, of the subjects of FILTER if there is one, and take nothing else; "
+        "may be given again",
+    )
+
+
+def source_argument(text: str) -> tuple[str, str]:
+    """Name and filter; an empty one lets everything pass."""
+    name, _, filter = text.partition(":")
+    return name, filter
 
 
 def add_denials(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +162,7 @@ def add_sealing(alter: argparse.ArgumentParser) -> None:
 
 
 def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
-    """R28: a mirror becomes a stream of its own."""
+    """R28, R29: a copy becomes a stream of its own."""
     alter.add_argument(
         "--no-mirror",
         dest="mirror",
@@ -154,6 +170,14 @@ def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
         const="",
         default=UNSET,
         help="copy nothing any more, and take messages, for ever",
+    )
+    alter.add_argument(
+        "--no-sources",
+        dest="sources",
+        action="store_const",
+        const=(),
+        default=UNSET,
+        help="the same of a stream that has sources",
     )
 
 

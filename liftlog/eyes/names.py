@@ -166,6 +166,14 @@ MIRROR_LAG = _gauge(
     *PARTITION,
     like="STREAM.INFO: mirror.lag",
 )
+SOURCE_LAG = _gauge(
+    "source_lag_records",
+    "Offsets that a stream with sources has not looked at of what a source has committed, as that said last, "
+    "told by the stream's leader alone.",
+    *PARTITION,
+    "source",
+    like="STREAM.INFO: sources[].lag",
+)
 
 # -- how long things take ------------------------------------------------------------------------------------
 

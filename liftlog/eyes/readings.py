@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from liftlog.config import ServerConfig
+from liftlog.core.metadata.limits import SOURCES_MAX
 from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.state import FAILED, OPENING, READY
@@ -191,6 +192,9 @@ class Readings:
         yield from self._each(names.LOG_BYTES, labelled, lambda copy: self._log_bytes(copy.id))
         mirrors = [one for one in led if one[1].roles is not None and one[1].roles.mirroring.on]
         yield from self._each(names.MIRROR_LAG, mirrors, mirror_lag)
+        sourced = [one for one in led if one[1].roles is not None and one[1].roles.sourcing.on]
+        for some in _chunks(sourced, max(1, SLICE_SAMPLES // SOURCES_MAX)):
+            yield names.SOURCE_LAG, [one for labels, copy in some for one in source_lags(labels, copy)]
         for some in _chunks(led, SLICE_SAMPLES // 2):
             yield names.LAG, [sample for labels, copy in some for sample in lags(labels, copy)]
 
@@ -311,3 +315,10 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     left = iter(items)
     while chunk := list(islice(left, size)):
         yield chunk
+
+
+def source_lags(labels: tuple[str, str], copy: Replica) -> Iterator[Sample]:
+    """R29: what the leader of a stream with sources has not looked at of each, as that said last."""
+    if copy.roles is not None:
+        for source, lag in copy.roles.sourcing.lags().items():
+            yield (*labels, source), lag

@@ -179,6 +179,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     marker_ttl_ms: Number | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
+    sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
     subject_messages_max: Number | UnsetType = UNSET
 

@@ -295,8 +295,8 @@ class RangeReply(Struct):
 
 
 class MirrorFetch(Struct):
-    """R28: the leader of a mirror's partition asks who leads the same partition of the origin for what is
-    committed there from `offset` on, the end of its own log.
+    """R28, R29: the leader of a partition that is a copy asks who leads the same partition of the origin for
+    what is committed there from `offset` on, up to where it has that.
     """
 
     partition: PartitionId
@@ -309,7 +309,7 @@ class MirrorFetch(Struct):
 class MirrorReply(Struct):
     """R28. `status`: OK: `batches` are what is left of the offsets from the asked one up to `next_offset`,
     all of them committed; the first may begin before it. BELOW_START: the asked one lies below the origin's
-    `log_start`. `partition` is the mirror's, `offset` what was asked for.
+    `log_start`. `partition` is the mirror's, `offset` what was asked for; `origin` the stream that answers.
     """
 
     partition: PartitionId
@@ -319,6 +319,7 @@ class MirrorReply(Struct):
     log_start: Number
     next_offset: Number
     batches: Frames
+    origin: Number = 0
 
 
 class JoinQuery(Struct):

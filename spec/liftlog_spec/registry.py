@@ -353,7 +353,7 @@ MODELS: dict[str, ModelEntry] = {
             "sources",
             "liftlog_spec.models.sources",
             "Sources",
-            "a design: a log that has what several others have committed, at offsets of its own",
+            "a log that has what several others have committed, at offsets of its own",
             {"records": "Records", "entries": "Entries", "epochs": "Epochs"},
             small={"entries": 2, "epochs": 2},
         ),

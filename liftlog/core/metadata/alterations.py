@@ -23,6 +23,7 @@ ABSENT_IF_NOT = (
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
     "allow_batches",
     "mirror",
+    "sources",
     "subject_messages_max",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
@@ -60,6 +61,11 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
         return (
             f"mirror = {changes.mirror!r} is not accepted: a stream is a mirror from its creation on, of one "
             "stream; it can only end (mirror = \"\", stream alter --no-mirror)"
+        )
+    if changes.sources:
+        return (
+            "sources are fixed when a stream is created: they can only end (sources = [], stream alter "
+            "--no-sources)"
         )
     if changes.read_only is False and (config.sealed is True or changes.sealed is True):
         return "a sealed stream is read-only for ever: create another stream, and publish to that"

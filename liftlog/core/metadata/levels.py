@@ -73,6 +73,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "marker_ttl_ms": 2,
     "allow_batches": 2,
     "mirror": 2,
+    "sources": 2,
     "subject_messages_max": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
@@ -96,6 +97,7 @@ _LATER: dict[str, int] = {
     "mirror": 2,
     **{"subject_messages_max": 2, "first_offset": 2},
     "activity": 2,
+    "sources": 2,
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

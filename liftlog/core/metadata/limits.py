@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.subjects.grammar import subject_problem
 from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
@@ -192,8 +193,13 @@ repetition, or act on what its headers say. With a journal, each offset of which
 would count as a message, and a mirror has empty ones.
 """
 
+UNFIT_FOR_SOURCES = tuple(name for name in UNFIT_FOR_MIRRORS if name != "removal")
+"""R29: the same, but for a journal: such a stream has offsets of its own, and none is empty."""
+SOURCES_MAX = 64
+"""Each of its records names them all."""
 
-UNFIT_FOR_ACTIVITY = ("mirror", "paused", "read_only", "sealed", *UNFIT_FOR_MIRRORS)
+
+UNFIT_FOR_ACTIVITY = ("mirror", "sources", "paused", "read_only", "sealed", *UNFIT_FOR_MIRRORS)
 """N12: nothing is published to it that any of this could be about, and what it has to tell does not wait."""
 
 
@@ -218,6 +224,7 @@ def _options_on(config: StreamConfig) -> dict[str, bool]:
         "deny_purge": config.deny_purge is True,
         "sealed": config.sealed is True,
         "mirror": config.mirrors,
+        "sources": config.sources is not UNSET,
         "paused": config.paused is True,
         "read_only": config.read_only,
         "activity": config.activity is True,
@@ -264,6 +271,27 @@ def _activity_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     return _first(_Clash("activity", name, why).problem(on) for name in UNFIT_FOR_ACTIVITY)
 
 
+def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
+    """R29: why it can be no copy of these sources; empty if it can."""
+    if config.sources is UNSET:
+        return ""
+    if config.mirrors:
+        return "sources and mirror exclude each other: a mirror has one stream's alone; leave one of them out"
+    names = [name for name, _ in config.sources]
+    if not 1 <= len(names) <= SOURCES_MAX:
+        return f"sources names {len(names)} streams; it must be left out, or name 1 to {SOURCES_MAX}"
+    for name, filter in config.sources:
+        if name == config.name:
+            return f"source {name!r} is the stream itself: name the streams that are to be copied"
+        if names.count(name) > 1:
+            return f"sources names {name!r} twice: name each stream once, with one filter"
+        if filter and (problem := subject_problem(filter)):
+            return f"source {name!r}: filter {filter!r}: {problem}"
+    why = "it has what its sources have, and nothing else"
+    here = {**on, "sources": True}
+    return _first(_Clash("sources", name, why).problem(here) for name in UNFIT_FOR_SOURCES)
+
+
 def _first(problems: Iterable[str]) -> str:
     return next((problem for problem in problems if problem), "")
 
@@ -285,7 +313,7 @@ def limits_problem(config: StreamConfig) -> str:
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
         return problem
-    if problem := _activity_problem(config, on):
+    if problem := _sources_problem(config, on) or _activity_problem(config, on):
         return problem
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

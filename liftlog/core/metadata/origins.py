@@ -1,6 +1,6 @@
-"""Which stream a mirror is a copy of (R28).
+"""Which stream a mirror is a copy of (R28), and which ones a stream with sources has (R29).
 
-A mirror names its origin, and means one stream for ever (I1). The origin was there when the mirror was
+A copy names its origins, and means these streams for ever (I1). An origin was there when the copy was
 created, so its id is the lower one: a stream of that name with a greater id was created later, and is another
 one.
 """
@@ -14,9 +14,10 @@ from liftlog.types import StreamConfig
 
 
 def creation_problem(records: Records, config: StreamConfig) -> str:
-    """Why a stream cannot become this mirror now; empty if it can, or is to be none."""
+    """Why a stream cannot become this copy now; empty if it can, or is to be none."""
     if not config.mirrors:
-        return ""
+        problems = (_source_problem(records, config, name) for name in sources_of(config))
+        return next((problem for problem in problems if problem), "")
     origin = records.streams.get(config.mirrors)
     if origin is None:
         return f"mirror = {config.mirrors!r}: there is no such stream; see 'liftlog stream ls'"
@@ -30,6 +31,29 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
         remedy = "leave first_offset out" if first is UNSET else f"set first_offset = {first}"
         return f"a mirror begins where its origin does: for one of {config.mirrors!r}, {remedy}"
     return _compacted(origin.config)
+
+
+def sources_of(config: StreamConfig) -> dict[str, str]:
+    """R29: by the names of the streams that it copies, the filter, which is empty for all subjects."""
+    return {} if config.sources is UNSET else dict(config.sources)
+
+
+def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
+    source = records.streams.get(name)
+    if source is None:
+        return f"source {name!r}: there is no such stream; see 'liftlog stream ls'"
+    if source.config.partitions != config.partitions:
+        return (
+            f"a stream has as many partitions as each of its sources: {name!r} has "
+            f"{source.config.partitions}, and not {config.partitions}"
+        )
+    return _compacted(source.config)
+
+
+def source_of(records: Records, copy: StreamState, name: str) -> StreamState | None:
+    """R29: the source of this name; None if it is there no more, or was never there."""
+    source = records.streams.get(name)
+    return source if source is not None and is_origin(copy.id, source.id) else None
 
 
 def is_origin(mirror: int, found: int) -> bool:
@@ -59,10 +83,21 @@ def standstill(mirror: StreamConfig, origin: StreamConfig | None) -> str:
     return _compacted(origin)
 
 
+def source_standstill(copy: StreamConfig, name: str, source: StreamConfig | None) -> str:
+    """R29: why nothing more comes of a source, by the metadata; empty if it does. None: it was removed."""
+    if source is None:
+        return f"source {name!r} was removed: what was copied of it stays"
+    if copy.paused:
+        return f"it is paused: liftlog stream resume {copy.name}"
+    if copy.read_only:
+        return f"it is read-only: liftlog stream alter {copy.name} --read-write"
+    return _compacted(source)
+
+
 def _compacted(origin: StreamConfig) -> str:
     if not origin.compact:
         return ""
     return (
-        f"stream {origin.name!r} is compacted: a deletion may be gone there before a mirror has it, and the "
-        "mirror would keep what was deleted; read it with a program, from the beginning"
+        f"stream {origin.name!r} is compacted: a deletion may be gone there before a copy has it, and the "
+        "copy would keep what was deleted; read it with a program, from the beginning"
     )

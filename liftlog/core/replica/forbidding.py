@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.messages import ERR_INVALID, ErrorReply
 from liftlog.mutants import Mutants
 from liftlog.types import StreamConfig
@@ -13,12 +15,12 @@ _FOR_EVER = (
 
 
 def takes_nothing(config: StreamConfig, mutants: Mutants) -> bool:
-    """Whether its leaders refuse every message: it is read-only (R19), a mirror (R28), or tells the cluster's
-    activity (N12).
+    """Whether its leaders refuse every message: it is read-only (R19), copies others (R28, R29), or tells the
+    cluster's activity (N12).
     """
     mirrors = bool(config.mirrors and not mutants.mirror_takes_messages)
     tells = config.activity is True and not mutants.activity_takes_messages
-    return config.read_only or mirrors or tells
+    return config.read_only or mirrors or tells or config.sources is not UNSET
 
 
 def read_only(config: StreamConfig) -> str:
@@ -33,6 +35,12 @@ def read_only(config: StreamConfig) -> str:
         return (
             f"stream '{name}' tells what happens in the cluster, and takes nothing else; publish to another "
             "stream"
+        )
+    if config.sources is not UNSET:
+        those = ", ".join(f"'{source}'" for source, _ in config.sources)
+        return (
+            f"stream '{name}' has what its sources have, and nothing else; publish to one of them: {those}; "
+            f"or make it a stream of its own: liftlog stream alter {name} --no-sources"
         )
     if config.sealed is True:
         return f"stream '{name}' is sealed: it takes nothing any more, for ever; publish to another stream"

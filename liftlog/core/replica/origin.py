@@ -27,6 +27,7 @@ def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int
             log_start=min(reply.log_start, reply.next_offset),
             next_offset=reply.next_offset,
             batches=reply.batches,
+            origin=fetch.partition.stream,
         )
     if isinstance(reply, ErrorReply) and reply.code == ERR_OFFSET_RANGE:
         return MirrorReply(
@@ -37,5 +38,6 @@ def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int
             log_start=log_start,
             next_offset=fetch.offset,
             batches=[],
+            origin=fetch.partition.stream,
         )
     return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from liftlog.core.replica.forbidding import not_purged
 from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.sourcing import front_max
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     ERR_INVALID,
@@ -68,6 +69,13 @@ class Purges:
             self._fail(client, ERR_OFFSET_RANGE, text, False)
         elif not self.ctx.decides(("L7.purge", not self._takes_needed(before))):
             self._fail(client, ERR_OFFSET_RANGE, self._ids_needed(), False)
+        elif before == log.hw and before > front_max(log):
+            text = (
+                f"offset {before - 1} is that of the last message, which says how far the sources are copied "
+                f"and stays: purge up to {before - 1}"
+            )
+            self.ctx.mark("R29.purge")
+            self._fail(client, ERR_OFFSET_RANGE, text, False)
         elif len(self.waiting) >= PURGES_MAX:
             self._fail(client, ERR_OVERLOAD, "too many purges wait here; try again", True)
         else:

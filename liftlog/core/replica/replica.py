@@ -157,6 +157,7 @@ class Replica(LogView):
                 if self.roles is not None:
                     self.roles.leader.hw_moved()
                     self.roles.mirroring.go_on()
+                    self.roles.sourcing.go_on()
             elif change == START_MOVED:
                 if self.journal is not None and self.journal.removed is not None:
                     self.journal.removed.forget_below(log.log_start)
@@ -401,6 +402,9 @@ class Replica(LogView):
         elif self.roles is not None and event.request == self.roles.leader.ids.request:
             self.repairs.note(event.damage)
             self.roles.leader.ids.on_read(event)
+        elif self.roles is not None and event.request == self.roles.sourcing.request:
+            self.repairs.note(event.damage)
+            self.roles.sourcing.on_read(event)
         elif self.removed is not None and event.request == self.removed.request:
             self.repairs.note(event.damage)
             if self.data is not None and self.removed.on_read(event, self.data.log_start):
@@ -508,6 +512,7 @@ class Replica(LogView):
         roles.leader.tick()
         roles.mirroring.tick()
         roles.recount()
+        roles.sourcing.tick()
         roles.restate(self.removed)
         if roles.isr.is_holding_up():  # R17
             roles.leader.resign(slow=True)
@@ -563,10 +568,11 @@ class Replica(LogView):
 
     @entry
     def on_mirror_reply(self, sender: int, reply: MirrorReply) -> None:
-        """R28: the origin's leader has answered this one."""
+        """R28, R29: an origin's leader has answered this one."""
         roles = self.roles
         if roles is not None:
-            if roles.mirroring.on_reply(sender, reply):
+            copies = roles.sourcing if roles.sourcing.on else roles.mirroring
+            if copies.on_reply(sender, reply):
                 roles.serving.leo_moved()
             self._settle()
 

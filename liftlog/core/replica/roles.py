@@ -21,6 +21,7 @@ from liftlog.core.replica.restating import Restating
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.rollups import RollUps
 from liftlog.core.replica.serving import Serving
+from liftlog.core.replica.sourcing import Sourcing
 from liftlog.core.replica.state import LogState
 from liftlog.core.replica.subjectlimits import SubjectLimits
 from liftlog.core.replica.subjectpurge import SubjectPurges
@@ -47,6 +48,7 @@ class LeaderRoles(NamedTuple):
     purges: Purges
     mirroring: Mirroring
     recounting: Recounting
+    sourcing: Sourcing
     deletions: Deletions | None = None
     subject_purges: SubjectPurges | None = None
     consumers: ConsumersLead | None = None
@@ -195,6 +197,7 @@ def leader_roles(
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
     mirroring, recounting = Mirroring(log, state), Recounting(log, state)
+    mirroring, sourcing = Mirroring(log, state), Sourcing(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
@@ -203,6 +206,7 @@ def leader_roles(
         return LeaderRoles(
             *(state, leads, IsrKeeper(log, state), serving, purges),
             mirroring=mirroring,
+            sourcing=sourcing,
             recounting=recounting,
         )
     deletions = Deletions(log, state, office.state)
@@ -236,6 +240,7 @@ def leader_roles(
     return LeaderRoles(
         *(state, leader, keeper, serving, purges),
         mirroring=mirroring,
+        sourcing=sourcing,
         recounting=recounting,
         deletions=deletions,
         subject_purges=subject_purges,

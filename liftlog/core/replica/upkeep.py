@@ -24,6 +24,7 @@ stays true for ever, and a replica keeps the greatest that it has heard, across 
 
 from __future__ import annotations
 
+from liftlog.core.replica.sourcing import front_max
 from liftlog.core.replica.state import FAILED, READY, LogState
 from liftlog.messages import (
     Compacted,
@@ -149,7 +150,7 @@ class Upkeep:
 
     def _move(self) -> StorageJob | None:
         # Who wants it asks again while it has not happened: followers with each reply, a purge at each tick.
-        wanted, settled = self.log.take_wanted_start(), self.log.settled
+        wanted, settled = self.log.take_wanted_start(), front_max(self.log)
         if wanted > settled:
             self.ctx.mark("C3.settled")
         target = min(wanted, settled)
@@ -167,7 +168,7 @@ class Upkeep:
         if config is None or config.retention.unlimited:
             return None
         self.ctx.mark("C3.retain")
-        settled, needed_from = self.log.settled, self.log.leading.needed_from
+        settled, needed_from = front_max(self.log), self.log.leading.needed_from
         if self.ctx.mutants.retention_forgets_ids or needed_from is None or needed_from >= settled:
             needed_from = settled
         else:

@@ -42,7 +42,8 @@ OCCASIONS = (
 )
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
 CLIENTS = (
-    *("publisher", "reader", "admin", "alterer", "mover", "inspector", "mirrorer", "recounter"),
+    *("publisher", "reader", "admin", "alterer", "mover", "inspector"),
+    *("mirrorer", "sourcer", "recounter"),
     *("subjects", "consumer", "processor", "member", "door", "bucket", "puller"),
 )
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""

@@ -157,6 +157,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often somebody has to do with the activity stream (N12); 0 = there is none."""
     activity_room: int = 4096
     """N12: how many events the metadata has room for."""
+    sources_interval_us: int = 0
+    """How often somebody has to do with a stream that copies others (R29); 0 = there is none."""
     move_bytes_per_s: int = 0
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     joiners: int = 0

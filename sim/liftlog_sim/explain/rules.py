@@ -87,6 +87,7 @@ RULES: dict[str, tuple[str, str]] = {
         "N12",
         "An event leaves the metadata when it is committed in the stream, or is told there to be missing, and that is committed.",  # noqa: E501
     ),
+    "SourcesExact": ("R29", "A stream with *sources* has what several other streams have committed"),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -67,6 +67,7 @@ _EMPHASIS = {
     "MirrorIsPrefix": "stores",
     "ActivityInOrder": "stores",
     "TrimmedIsTold": "stores",
+    "SourcesExact": "stores",
     "OneOwner": "stores",
     "CommitsFenced": "stores",
     "NothingLeftOut": "stores",

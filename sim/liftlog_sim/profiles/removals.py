@@ -22,6 +22,9 @@ RESTLESS_SHARE = 0.4
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
+SOURCES_SHARE = 0.5
+"""In so many of these worlds there is a stream with sources too."""
+
 
 def removals(draws: Draws) -> Knobs:
     """Leaders change, copies fall behind in one log or the other, and power fails between two syncs.
@@ -217,11 +220,23 @@ def mirrors(draws: Draws) -> Knobs:
     if draws.part("plain").random() < PLAIN_SHARE:
         plain = small_stream(draws.part("origin"), "s0", compact=False, retention=draws.random() < 0.5)
         knobs = msgspec.structs.replace(knobs, streams=(plain,))
+    if draws.part("sources").random() < SOURCES_SHARE:
+        knobs = sources(draws.part("sources"), knobs)
     return msgspec.structs.replace(
         knobs,
         consumers=0,
         mirror_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
         publish_interval_us=draws.choice((100, 250)) * MILLISECOND,
+    )
+
+
+def sources(draws: Draws, knobs: Knobs) -> Knobs:
+    """A stream that copies two others, or a mirror beside, is made and removed too (R29)."""
+    more = small_stream(draws.part("more"), "more", compact=False, retention=draws.random() < 0.3)
+    return msgspec.structs.replace(
+        knobs,
+        streams=(*knobs.streams, more),
+        sources_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
     )
 
 

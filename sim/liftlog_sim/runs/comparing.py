@@ -90,7 +90,11 @@ def _check_strange(world: World, partition: PartitionId) -> None:
 
 
 def _check_expected(world: World, partition: PartitionId) -> None:
-    """What expected an offset lies there, in streams that answer nobody as well (L6). StoredAsExpected."""
+    """What expected an offset lies there, in streams that answer nobody as well (L6). StoredAsExpected. A
+    copy of it has an offset of its own (R29).
+    """
+    if partition.stream in world.account.metadata.sources:
+        return
     expectations = world.workload.expectations
     for offset, record in enumerate(world.observer.truth(partition).contents.committed):
         if record is not None and expectations:
@@ -115,8 +119,10 @@ def _check_lasts(world: World, partition: PartitionId) -> None:
         return
     if truth.purge_asked > truth.first:
         return
-    if stream.config.mirrors or stream.config.activity is True:
-        return  # It has been judged at the origin, or nobody has published it.
+    if stream.config.mirrors or partition.stream in world.account.metadata.sources:
+        return  # It has been judged at the origin.
+    if stream.config.activity is True:
+        return  # Nobody has published it.
     if world.account.deletions(partition).frees:
         return  # It lost its front, and what lies below the log start is no record.
     judge = LastsJudge(truth.contents, 0, stream.config.compact)

@@ -1,22 +1,38 @@
-"""What mirrors lack of what their origins have (R28)."""
+"""What copies lack of what their origins have: mirrors (R28), and streams with sources (R29)."""
 
 from __future__ import annotations
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.origins import origin_of
+from liftlog.core.metadata.records import StreamState
 from liftlog.types import PartitionId
 from liftlog_sim.world import World
 
 
 def behind(world: World, newest: Metadata) -> str:
-    """Which mirror's partition is not as long as its origin's; empty if all are."""
+    """Which mirror's partition is not as long as its origin's, or what of a source is not copied; empty if
+    all is there.
+    """
     for stream in newest.streams.values():
         origin = origin_of(newest, stream) if stream.config.mirrors else None
         if origin is None:
+            if problem := _lacking(world, newest, stream):
+                return problem
             continue
         for partition in stream.partitions:
             source = PartitionId(origin.id, partition.index)
             ends = [world.account.truth(log).hw for log in (source, partition)]
             if ends[0] != ends[1]:
                 return f"mirror {partition} is committed up to {ends[1]}, its origin up to {ends[0]}"
+    return ""
+
+
+def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
+    """What a stream with sources has not of one that is there."""
+    for partition in stream.partitions:
+        places = world.account.places.get(partition, {})
+        for id, source in world.account.sources(partition).items():
+            owed = source.owes(places.get(id, 0), source.truth.hw) if id in newest.by_id else None
+            if owed is not None:
+                return f"{partition} has not copied offset {owed} of its source {source.truth.id}"
     return ""

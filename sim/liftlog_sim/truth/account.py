@@ -23,6 +23,7 @@ from liftlog_sim.truth.mirrors import mirrored
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
+from liftlog_sim.truth.sources import SourceTruth, sourced
 
 
 class Account:
@@ -39,6 +40,8 @@ class Account:
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
         where it began and where it is to begin."""
+        self.places: dict[PartitionId, dict[int, int]] = {}
+        """R29: of each partition with sources, up to where it has committed what these have."""
         self._deletions: dict[PartitionId, DeletionTruth] = {}
         self._consumers: dict[PartitionId, ConsumerTruth] = {}
         self._pins: dict[PartitionId, PinTruth] = {}
@@ -115,6 +118,10 @@ class Account:
             self.checks.counts["ActivityInOrder"] += 1
             self.metadata.activity[truth.id.stream].grown(truth, before)
             return
+        if not truth.id.is_journal and truth.id.stream in self.metadata.sources:
+            if truth.id in self._deletions:
+                self._deletions[truth.id].grown(before)
+            self._sourced(truth, before)
         for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
             self.consumers(message.partition).letter(message)
         if truth.id in self._deletions:
@@ -129,6 +136,21 @@ class Account:
         self.checks.counts["MirrorIsPrefix"] += 1
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
         mirrored(truth, origin, before, self.furthest_start(origin.id), self.deletions(origin.id))
+
+    def _sourced(self, truth: PartitionTruth, before: int) -> None:
+        """SourcesExact. What is in a copy was judged where its source has it."""
+        self.checks.counts["SourcesExact"] += 1
+        places = self.places.setdefault(truth.id, {})
+        sourced(truth, self.sources(truth.id), places, before)
+
+    def sources(self, copy: PartitionId) -> dict[int, SourceTruth]:
+        """R29: by the ids of the streams that this partition copies, what is known of them."""
+        found = {}
+        for stream, filter in self.metadata.sources.get(copy.stream, {}).items():
+            log = PartitionId(stream, copy.index)
+            start, gone = self.furthest_start(log), self.deletions(log)
+            found[stream] = SourceTruth(self.truth(log), filter, start, gone)
+        return found
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

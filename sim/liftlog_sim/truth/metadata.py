@@ -20,6 +20,7 @@ from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.origins import sources_of
 from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
@@ -114,6 +115,8 @@ class MetadataTruth:
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
         self.activity: dict[int, ActivityTruth] = {}
         """N12: of each activity stream that there ever was, by its id."""
+        self.sources: dict[int, dict[int, str]] = {}
+        """R29: of each stream with sources, by its id, the ids of these, with their filters."""
 
     @property
     def committed(self) -> int:
@@ -182,6 +185,9 @@ class MetadataTruth:
                 self.firsts[stream.id] = stream.config.first_offset
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
+            if stream.id not in self.sources and (sources := sources_of(stream.config)):
+                named = {state.streams[of].id: filter for of, filter in sources.items()}
+                self.sources[stream.id] = named
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:

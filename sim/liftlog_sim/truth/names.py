@@ -32,6 +32,8 @@
     ActivityInOrder      before each event in an activity stream stands the one before it, or that some are
                          missing; what comes again begins where an epoch does, see `truth/activity.py` (N12)
     TrimmedIsTold        what has left the outbox is committed in the activity stream (N12)
+    SourcesExact         what a stream with sources has committed they have, each record once, in their
+                         order, and none that passes is left out, see `truth/sources.py` (R29)
     OneOwner             of a group's members one at most works on a partition, and a grant is one's own (G2)
     CommitsFenced        a group's position is moved by its partition's owner, and forward (G3, G4)
     NothingLeftOut       what lies below a group's position was done by somebody (G4)
@@ -151,6 +153,7 @@ STEP_INVARIANTS = (
     "MirrorIsPrefix",
     "ActivityInOrder",
     "TrimmedIsTold",
+    "SourcesExact",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",
@@ -205,7 +208,7 @@ RARE_INVARIANTS = (
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue"),
     *("DeadLettersStored", "PinnedAlone", "NotBelowMinimum"),
-    *("MirrorIsPrefix", "ActivityInOrder", "TrimmedIsTold"),
+    *("MirrorIsPrefix", "SourcesExact", "ActivityInOrder", "TrimmedIsTold"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),
     *("OnlyItsSubjects", "OneOfGroup"),
 )

@@ -50,6 +50,7 @@ from liftlog_sim.workload.reader import Reader
 from liftlog_sim.workload.recounting import Recounter
 from liftlog_sim.workload.repeating import TOO_LONG
 from liftlog_sim.workload.rivalling import Rivalry
+from liftlog_sim.workload.sourcing import Sourcer
 from liftlog_sim.workload.subjects import SubjectAsker
 from liftlog_sim.workload.targets import WORDS, Target
 
@@ -94,7 +95,7 @@ class Workload:
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
         self._alterer = Alterer(shared)
         self._mover = Mover(shared)
-        self._mirrorer = Mirrorer(shared)
+        self._mirrorer, self._sourcer = Mirrorer(shared), Sourcer(shared)
         self._recounter = Recounter(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker = SubjectAsker(shared)
@@ -157,7 +158,8 @@ class Workload:
         for reader in self._readers:
             reader.start()
         starts: list[Callable[[], None]] = [self._admin.start, self._alterer.start, self._mover.start]
-        starts += [self._mirrorer.start, self._recounter.start, self._inspector.start, self._asker.start]
+        starts += [self._mirrorer.start, self._sourcer.start, self._recounter.start]
+        starts += [self._inspector.start, self._asker.start]
         starts += [client.start for client in self._consuming]
         starts += [processor.start for processor in self._processors]
         for start in (*starts, self._group.start, self.jetstream.start, *self._joining):

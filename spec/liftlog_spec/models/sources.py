@@ -1,16 +1,16 @@
-"""Sources: one log that has what several others have committed, at offsets of its own. A design (ADR 0084).
+"""Sources: one log that has what several others have committed, at offsets of its own (R29, ADR 0093).
 
-The leader of the log asks each origin for what follows the last record that it has of it, and appends what
-passes the filter, with the origin and its offset: the position is a function of the log, as the numbers of an
-idempotent producer are (L2).
+The leader of the log asks each origin for what follows the place that it has reached there, and appends what
+passes the filter, with the places of all origins behind it.
 
-- *The position is what the log says, to its end.* By what is committed alone a new leader copies again what
-  it has inherited.
-- *A record that says how far nothing passed the filter* (a note) takes the place of what is left out: a new
-  leader would go through all of that again.
-- *What the log's window forgets is said again in it*: the front goes only as far as behind it each origin is
-  named.
-- *Answers name the offset that was asked for*, and count if that is where the log goes on now.
+- *The last record says all places*, committed or not: a new leader reads it, and nothing else. By what is
+  committed alone it copies again what it has inherited; where a record names its own origin only, the others
+  are copied again.
+- *What does not pass* moves the place in the leader's memory. The next record that passes says it; a leader
+  that comes before that goes through it again.
+- *The last committed record stays*: the front of the log does not pass it.
+- *Answers name the place that was asked for*, and count if the log goes on there now. So a leader may ask
+  while something is not committed.
 
 What is modelled: two origins, whose committed records only grow, of which some do not pass; answers that are
 on their way for as long as they like, and again; elections, which give up what is not committed; the log's
@@ -22,7 +22,8 @@ records in one answer.*
     position-of-committed      a new leader goes by what is committed of its log
     position-in-memory         a leader begins where the origin ends
     answer-anywhere            an answer is appended whatever the log has by now
-    front-forgets              the front goes with the last that is known of an origin
+    front-forgets              the front goes with the last record
+    names-its-own              a record says the place of its own origin only
 """
 
 # mypy: ignore-errors
@@ -40,6 +41,7 @@ class Sources(Model):
         "position-in-memory",
         "answer-anywhere",
         "front-forgets",
+        "names-its-own",
     )
     Records = Constant(2)
     """Of each origin."""
@@ -52,8 +54,8 @@ class Sources(Model):
     Count = Range(0, Records)
     Place = Range(0, Entries - 1)
     End = Range(0, Entries)
-    Entry = Record(of=Origin, at=Offset, note=Bool)
-    """note: nothing of this offset passed."""
+    Entry = Record(of=Origin, at=Offset, left=Count, right=Count)
+    """left, right: what is next of each origin."""
     Answer = Record(of=Origin, at=Offset)
 
     committed = Var(Fn(Origin, Count))
@@ -61,23 +63,25 @@ class Sources(Model):
     log = Var(Seq(Entry, Entries))
     hw = Var(End)
     start = Var(End)
-    began = Var(Bool)
-    """This leader has asked."""
+    place = Var(Fn(Origin, Count))
+    """What the leader asks for next, of each origin."""
     answer = Var(Option(Answer))
 
     # -- words ---------------------------------------------------------------------------------------------
 
     @definition
     def Passes(s, origin: Origin, at: Offset):
-        """The filter: the first record of the one origin, all but the first of the other one."""
-        return (origin == "left") == (at == 0)
+        """The filter: all but the first record of the one origin, all of the other one."""
+        return Or(origin == "right", at > 0)
 
     @definition
-    def Known(s, origin: Origin, begin: End, end: End):
-        """Up to where the log has an origin, by its entries of [begin, end)."""
+    def Said(s, origin: Origin, end: End):
+        """What is next of an origin, by the last record of a log that ends there."""
         return greatest(
             s.Place,
-            lambda i: If(And(begin <= i, i < end), If(s.log[i].of == origin, s.log[i].at + 1, 0), 0),
+            lambda i: If(
+                And(s.start <= i, i + 1 == end), If(origin == "left", s.log[i].left, s.log[i].right), 0
+            ),
         )
 
     # -- the origins ---------------------------------------------------------------------------------------
@@ -92,27 +96,35 @@ class Sources(Model):
     @action
     def Ask(s, origin: Origin, at: Offset):
         """And the origin answers: the record there, or that it does not pass."""
-        end = s.hw if s.variant == "position-of-committed" else size(s.log)
-        position = s.Known(origin, s.start, end)
-        if s.variant == "position-in-memory":
-            when(If(s.began, at == position, at + 1 == s.committed[origin]))
-        else:
-            when(at == position)
-        when(at < s.committed[origin])
+        when(at == s.place[origin], at < s.committed[origin])
         s.answer = {"of": origin, "at": at}
-        s.began = True
 
     @action
     def Take(s):
-        """The answer comes, or comes again."""
+        """The answer comes, or comes again, with a record that passes."""
         when(is_some(s.answer), size(s.log) < s.Entries)
         one = get(s.answer)
-        if s.variant in ("right", "front-forgets"):
-            when(one.at == s.Known(one.of, s.start, size(s.log)))
-        note = ~s.Passes(one.of, one.at)
-        s.log = append(s.log, {"of": one.of, "at": one.at, "note": note})
-        if s.variant in ("position-of-committed", "position-in-memory"):
-            s.answer = None
+        if s.variant != "answer-anywhere":
+            when(one.at == s.place[one.of])
+        when(s.Passes(one.of, one.at))
+        next = one.at + 1
+        if s.variant == "names-its-own":
+            left, right = If(one.of == "left", next, 0), If(one.of == "left", 0, next)
+        else:
+            left = If(one.of == "left", next, s.place["left"])
+            right = If(one.of == "left", s.place["right"], next)
+        s.log = append(s.log, {"of": one.of, "at": one.at, "left": left, "right": right})
+        s.place[one.of] = next
+
+    @action
+    def PassOver(s):
+        """It does not pass."""
+        when(is_some(s.answer))
+        one = get(s.answer)
+        if s.variant != "answer-anywhere":
+            when(one.at == s.place[one.of])
+        when(~s.Passes(one.of, one.at))
+        s.place[one.of] = one.at + 1
 
     @action
     def Commit(s):
@@ -121,11 +133,9 @@ class Sources(Model):
 
     @action
     def Forget(s):
-        """The front goes by one entry, if what it says is said again behind it."""
-        when(s.start < s.hw)
-        if s.variant != "front-forgets":
-            first = s.log[s.start]
-            when(s.Known(first.of, s.start + 1, s.hw) > 0)
+        """The front goes by one record; the last one that is committed stays."""
+        most = s.hw if s.variant == "front-forgets" else s.hw - 1
+        when(s.start < most)
         s.start = s.start + 1
 
     @action
@@ -133,8 +143,13 @@ class Sources(Model):
         """Another one leads, which has this much."""
         when(s.epoch < s.Epochs, s.hw <= end, end <= size(s.log))
         s.epoch = s.epoch + 1
+        known = s.hw if s.variant == "position-of-committed" else end
+        left, right = s.Said("left", known), s.Said("right", known)
+        if s.variant == "position-in-memory":
+            left, right = s.committed["left"], s.committed["right"]
+        s.place["left"] = left
+        s.place["right"] = right
         s.log = prefix(s.log, end)
-        s.began = False
 
     # -- properties ----------------------------------------------------------------------------------------
 
@@ -167,7 +182,7 @@ class Sources(Model):
                             s.Place,
                             lambda j: And(
                                 j < i,
-                                And(s.log[j].of == s.log[i].of, And(s.log[j].at == at, ~s.log[j].note)),
+                                And(s.log[j].of == s.log[i].of, s.log[j].at == at),
                             ),
                         ),
                     ),
@@ -179,9 +194,9 @@ class Sources(Model):
     def BothAreHere(s):
         """Under another leader, with one that did not pass."""
         return And(
-            s.epoch > 1,
+            And(s.epoch > 1, s.place["left"] > 1),
             And(
-                Exists(s.Place, lambda i: And(i < s.hw, And(s.log[i].of == "left", s.log[i].note))),
+                Exists(s.Place, lambda i: And(i < s.hw, s.log[i].of == "left")),
                 Exists(s.Place, lambda i: And(i < s.hw, s.log[i].of == "right")),
             ),
         )

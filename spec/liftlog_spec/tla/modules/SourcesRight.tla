@@ -7,9 +7,9 @@ CONSTANTS
     None, Records, Entries, Epochs
 
 VARIABLES
-    committed, epoch, log, hw, start, began, answer
+    committed, epoch, log, hw, start, place, answer
 
-vars == <<committed, epoch, log, hw, start, began, answer>>
+vars == <<committed, epoch, log, hw, start, place, answer>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -17,19 +17,19 @@ MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
 TypeOK ==
     /\ committed \in [{"left", "right"} -> (0..Records)]
     /\ epoch \in (1..Epochs)
-    /\ ((log \in Seq([of: {"left", "right"}, at: (0..Records - 1), note: BOOLEAN])) /\ (Len(log) <= Entries))
+    /\ ((log \in Seq([of: {"left", "right"}, at: (0..Records - 1), left: (0..Records), right: (0..Records)])) /\ (Len(log) <= Entries))
     /\ hw \in (0..Entries)
     /\ start \in (0..Entries)
-    /\ began \in BOOLEAN
+    /\ place \in [{"left", "right"} -> (0..Records)]
     /\ answer \in ([of: {"left", "right"}, at: (0..Records - 1)] \cup {None})
 
-\* The filter: the first record of the one origin, all but the first of the other one.
+\* The filter: all but the first record of the one origin, all of the other one.
 Passes(origin, at) ==
-    ((origin = "left") = (at = 0))
+    ((origin = "right") \/ (0 < at))
 
-\* Up to where the log has an origin, by its entries of [begin, end).
-Known(origin, begin, end) ==
-    MaxOf({(IF ((begin <= i) /\ (i < end)) THEN (IF (log[i + 1].of = origin) THEN (log[i + 1].at + 1) ELSE 0) ELSE 0) : i \in (0..Entries - 1)})
+\* What is next of an origin, by the last record of a log that ends there.
+Said(origin, end) ==
+    MaxOf({(IF ((start <= i) /\ ((i + 1) = end)) THEN (IF (origin = "left") THEN log[i + 1].left ELSE log[i + 1].right) ELSE 0) : i \in (0..Entries - 1)})
 
 Init ==
     /\ committed = [x \in {"left", "right"} |-> 0]
@@ -37,41 +37,49 @@ Init ==
     /\ log = <<>>
     /\ hw = 0
     /\ start = 0
-    /\ began = FALSE
+    /\ place = [x \in {"left", "right"} |-> 0]
     /\ answer = None
 
 Grow(origin) ==
     /\ (committed[origin] < Records)
     /\ committed' = [committed EXCEPT ![origin] = (committed[origin] + 1)]
-    /\ UNCHANGED <<epoch, log, hw, start, began, answer>>
+    /\ UNCHANGED <<epoch, log, hw, start, place, answer>>
 
 \* And the origin answers: the record there, or that it does not pass.
 Ask(origin, at) ==
-    /\ (at = Known(origin, start, Len(log)))
+    /\ (at = place[origin])
     /\ (at < committed[origin])
     /\ answer' = [of |-> origin, at |-> at]
-    /\ began' = TRUE
-    /\ UNCHANGED <<committed, epoch, log, hw, start>>
+    /\ UNCHANGED <<committed, epoch, log, hw, start, place>>
 
-\* The answer comes, or comes again.
+\* The answer comes, or comes again, with a record that passes.
 Take ==
     /\ (answer # None)
     /\ (Len(log) < Entries)
-    /\ (answer.at = Known(answer.of, start, Len(log)))
-    /\ log' = Append(log, [of |-> answer.of, at |-> answer.at, note |-> ~Passes(answer.of, answer.at)])
-    /\ UNCHANGED <<committed, epoch, hw, start, began, answer>>
+    /\ (answer.at = place[answer.of])
+    /\ Passes(answer.of, answer.at)
+    /\ log' = Append(log, [of |-> answer.of, at |-> answer.at, left |-> (IF (answer.of = "left") THEN (answer.at + 1) ELSE place["left"]), right |-> (IF (answer.of = "left") THEN place["right"] ELSE (answer.at + 1))])
+    /\ place' = [place EXCEPT ![answer.of] = (answer.at + 1)]
+    /\ UNCHANGED <<committed, epoch, hw, start, answer>>
+
+\* It does not pass.
+PassOver ==
+    /\ (answer # None)
+    /\ (answer.at = place[answer.of])
+    /\ ~Passes(answer.of, answer.at)
+    /\ place' = [place EXCEPT ![answer.of] = (answer.at + 1)]
+    /\ UNCHANGED <<committed, epoch, log, hw, start, answer>>
 
 Commit ==
     /\ (hw < Len(log))
     /\ hw' = (hw + 1)
-    /\ UNCHANGED <<committed, epoch, log, start, began, answer>>
+    /\ UNCHANGED <<committed, epoch, log, start, place, answer>>
 
-\* The front goes by one entry, if what it says is said again behind it.
+\* The front goes by one record; the last one that is committed stays.
 Forget ==
-    /\ (start < hw)
-    /\ (0 < Known(log[start + 1].of, (start + 1), hw))
+    /\ (start < (hw - 1))
     /\ start' = (start + 1)
-    /\ UNCHANGED <<committed, epoch, log, hw, began, answer>>
+    /\ UNCHANGED <<committed, epoch, log, hw, place, answer>>
 
 \* Another one leads, which has this much.
 Elect(end) ==
@@ -79,14 +87,15 @@ Elect(end) ==
     /\ (hw <= end)
     /\ (end <= Len(log))
     /\ epoch' = (epoch + 1)
+    /\ place' = [[place EXCEPT !["left"] = Said("left", end)] EXCEPT !["right"] = Said("right", end)]
     /\ log' = SubSeq(log, 1, MinOf({end, Len(log)}))
-    /\ began' = FALSE
     /\ UNCHANGED <<committed, hw, start, answer>>
 
 Next ==
     \/ \E origin \in {"left", "right"} : Grow(origin)
     \/ \E origin \in {"left", "right"}, at \in (0..Records - 1) : Ask(origin, at)
     \/ Take
+    \/ PassOver
     \/ Commit
     \/ Forget
     \/ \E end \in (0..Entries) : Elect(end)
@@ -99,6 +108,6 @@ EachOnce ==
 
 \* What lies below a committed record of its origin, and passes, is committed before it.
 NoneSkipped ==
-    (\A i \in (0..Entries - 1) : ((i < hw) => (\A at \in (0..Records - 1) : (((at < log[i + 1].at) /\ Passes(log[i + 1].of, at)) => (\E j \in (0..Entries - 1) : ((j < i) /\ ((log[j + 1].of = log[i + 1].of) /\ ((log[j + 1].at = at) /\ ~(log[j + 1].note)))))))))
+    (\A i \in (0..Entries - 1) : ((i < hw) => (\A at \in (0..Records - 1) : (((at < log[i + 1].at) /\ Passes(log[i + 1].of, at)) => (\E j \in (0..Entries - 1) : ((j < i) /\ ((log[j + 1].of = log[i + 1].of) /\ (log[j + 1].at = at))))))))
 
 ==============================================================================

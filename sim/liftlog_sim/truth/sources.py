@@ -1,0 +1,70 @@
+"""The truth about streams with sources (R29).
+
+    SourcesExact    each record that such a stream has committed is one that a source has committed, as it is
+                    there; of each source they come in its order, each once, and what is left out does not
+                    pass the filter, or is gone there
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from liftlog.core.replica.sourcing import passing
+from liftlog.options.copied import copy_of
+from liftlog.types import NUMBER_MAX, Record
+from liftlog_sim.truth.invariants import PartitionTruth, Violation
+from liftlog_sim.truth.removals import DeletionTruth
+
+
+class SourceTruth(NamedTuple):
+    """One partition of a source. `start`: where that copy of it begins which begins last."""
+
+    truth: PartitionTruth
+    filter: str
+    start: int
+    deletions: DeletionTruth
+
+    def owes(self, begin: int, end: int) -> int | None:
+        """The first offset of [begin, end) that passes, and is not known to be gone; None: there is none."""
+        passes, known = passing(self.filter), self.truth.contents.committed
+        for offset in range(max(begin, self.start), end):
+            record = known[offset]
+            if record is not None and passes(record.subject) and self.deletions.end_of(offset) >= NUMBER_MAX:
+                return offset
+        return None
+
+
+def sourced(
+    copy: PartitionTruth, sources: dict[int, SourceTruth], places: dict[int, int], before: int
+) -> None:
+    """More of a stream with sources is committed than what lies below `before`. `places`: by source, the
+    offset that is next; they move. Raises Violation(SourcesExact).
+    """
+    for offset in range(before, copy.hw):
+        record = copy.contents.committed[offset]
+        problem = "has an offset without a record" if record is None else _problem(record, sources, places)
+        if problem:
+            raise Violation("SourcesExact", f"partition {copy.id}, offset {offset}: {problem}")
+
+
+def _problem(record: Record, sources: dict[int, SourceTruth], places: dict[int, int]) -> str:
+    named = copy_of(record.headers)
+    if named is None or named[0] not in sources:
+        return f"{record.value!r} is of none of its sources"
+    stream, at = named
+    source, place = sources[stream], places.get(stream, 0)
+    if at < place:
+        return f"offset {at} of {source.truth.id} was copied before, or left out: {place} is next"
+    original = source.truth.contents.committed[at] if at < source.truth.hw else None
+    if original is None or _told(original) != _told(record):
+        return f"{record.value!r} is not what lies at offset {at} of {source.truth.id}"
+    if not passing(source.filter)(record.subject):
+        return f"{record.subject!r} does not pass {source.filter!r}"
+    if (owed := source.owes(place, at)) is not None:
+        return f"offset {owed} of {source.truth.id} was left out, {at} is here"
+    places[stream] = at + 1
+    return ""
+
+
+def _told(record: Record) -> tuple[bytes, bytes, bytes | None, bytes | None]:
+    return record.subject, record.reply, record.key, record.value
