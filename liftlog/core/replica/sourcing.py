@@ -24,6 +24,7 @@ from msgspec import UNSET
 
 from liftlog.core.metadata.origins import source_of, source_standstill, sources_of
 from liftlog.core.metadata.records import StreamState
+from liftlog.core.replica.beginning import first_of
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.sequencer import compressed
 from liftlog.core.replica.state import LogState
@@ -115,7 +116,7 @@ class Sourcing:
         if self._positions is not None:
             return True
         end = log.hw if ctx.mutants.sources_by_committed else log.leo
-        if end == 0:
+        if end <= first_of(log):
             self._positions = {}
             return True
         if end <= log.log_start:

@@ -122,6 +122,7 @@ class Account:
             if truth.id in self._deletions:
                 self._deletions[truth.id].grown(before)
             self._sourced(truth, before)
+            return
         for message in self.letters.grown(truth.id, truth.contents.committed[before:]):
             self.consumers(message.partition).letter(message)
         if truth.id in self._deletions:
