@@ -195,7 +195,8 @@ def leader_roles(
         if removed is not None:
             leads.lasts.heed(removed)
             leads.room.heed(removed)
-        return LeaderRoles(state, leads, IsrKeeper(log, state), serving, purges, mirroring, sourcing)
+        keeps = IsrKeeper(log, state)
+        return LeaderRoles(state, leads, keeps, serving, purges, mirroring=mirroring, sourcing=sourcing)
     deletions = Deletions(log, state, office.state)
     subject_purges = SubjectPurges(log, state, office.state)
     consumers = ConsumersLead(log, state, office.leader.log, office.state, removed, subject_purges)
@@ -224,7 +225,9 @@ def leader_roles(
     )
     leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
     keeper = JournalKeeper(log, state, office.isr)
-    return LeaderRoles(state, leader, keeper, serving, purges, mirroring, sourcing)._replace(
+    return LeaderRoles(
+        state, leader, keeper, serving, purges, mirroring=mirroring, sourcing=sourcing
+    )._replace(
         deletions=deletions,
         subject_purges=subject_purges,
         restating=Restating(log, state, office.leader.log),
