@@ -555,6 +555,7 @@ def test_every_evaluation_is_counted() -> None:
         "DeliveriesNumbered",
         "DeadLettersStored",
         "MirrorIsPrefix",
+        "SourcesExact",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",
