@@ -142,7 +142,7 @@ NOTE_PENDING = "js.max_ack_pending"
 ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
 NOT_THERE: dict[str, str] = {
     "mirror": "mirrors are not supported here: 'liftlog stream create --mirror' makes one, without consumers",
-    "sources": "sources are not supported: liftlog's streams keep what is published to them",
+    "sources": "sources are not supported here: 'liftlog stream create --removal --source' makes one",
     "republish": "republish is not supported",
     "subject_transform": "subject_transform is not supported",
     "template_owner": "template_owner is not supported",

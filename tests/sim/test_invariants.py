@@ -559,6 +559,7 @@ def test_every_evaluation_is_counted() -> None:
         "MirrorIsPrefix",
         "ActivityInOrder",
         "TrimmedIsTold",
+        "SourcesExact",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

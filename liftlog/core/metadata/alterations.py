@@ -128,6 +128,8 @@ def _text(name: str, value: object) -> str:
         return "false" if name in SWITCHES else "none"
     if name == "notes" and isinstance(value, tuple):
         return f"{len(value)} of {notes_bytes(value):,} bytes"
+    if name == "sources" and isinstance(value, tuple):
+        return ", ".join(f"{source}{filter and f':{filter}'}" for source, filter in value)
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""R28: what a copy of a mirror's origin says to who leads the mirror."""
+"""R28, R29: what a copy of an origin says to who leads the partition that copies it."""
 
 from __future__ import annotations
 

@@ -63,6 +63,25 @@ class _Source:
         self.waits = 0
         """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
 
+    def tick(self) -> None:
+        self.waits = max(0, self.waits - 1)
+
+    def asked(self, ticks: int) -> None:
+        """A question is on its way."""
+        self.waits = ticks
+
+    def answered(self) -> None:
+        self.waits = 0
+
+    def says(self, hw: int) -> bool:
+        """It is committed so far. Whether it has said that for the first time."""
+        first, self.hw = not self.hw, max(self.hw, hw)
+        return first
+
+    def stands(self, problem: str) -> None:
+        """Why nothing comes of it; empty: it does."""
+        self.problem = problem
+
 
 class Sourcing:
     """Of one leader of a partition; of a stream without sources it does nothing."""
@@ -116,7 +135,7 @@ class Sourcing:
         if self._positions is not None:
             return True
         end = log.hw if ctx.mutants.sources_by_committed else log.leo
-        if end <= first_of(log):
+        if end <= first_of(log) or (end <= log.log_start and ctx.mutants.sources_forgotten):
             self._positions = {}
             return True
         if end <= log.log_start:
@@ -157,7 +176,7 @@ class Sourcing:
     def tick(self) -> None:
         """Ask, or ask again."""
         for one in self._asked.values():
-            one.waits = max(0, one.waits - 1)
+            one.tick()
         self.go_on()
 
     def go_on(self) -> None:
@@ -176,7 +195,7 @@ class Sourcing:
     def _ask(self, stream: StreamState, name: str, one: _Source) -> None:
         ctx, log = self._ctx, self._log
         source = source_of(ctx.metadata, stream, name)
-        one.problem = source_standstill(stream.config, name, source.config if source is not None else None)
+        one.stands(source_standstill(stream.config, name, source.config if source is not None else None))
         if one.problem or source is None or self._positions is None:
             ctx.mark("R29.stands-still")
             return
@@ -184,7 +203,7 @@ class Sourcing:
         record = ctx.metadata.partitions.get(partition)
         if record is None or not record.leader:
             return
-        one.waits = ctx.ticks_of(2 * ctx.config.fetch_wait_ms)
+        one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
         place = self._positions.get(source.id, 0)
         ctx.send(record.leader, MirrorFetch(partition, log.id, place, FETCH_BYTES))
 
@@ -201,11 +220,11 @@ class Sourcing:
             return False  # It was removed meanwhile.
         name, filter = found
         one = self._asked.setdefault(name, _Source())
-        one.waits = 0
+        one.answered()
         place = positions.get(reply.origin, 0)
         if not ctx.decides(("R29.place", reply.offset == place)):
             return False
-        first, one.hw = not one.hw, max(one.hw, reply.hw)
+        first = one.says(reply.hw)
         if ctx.mutants.sources_from_now and first:
             positions[reply.origin] = max(place, reply.hw)
             return False

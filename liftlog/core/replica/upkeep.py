@@ -3,7 +3,7 @@
 All of it is done by storage, a slice at a time. A replica has at most one such job in work, so that appends
 never wait behind more than one slice; what is due meanwhile waits here, the most urgent first:
 
-    moving the log start     a purge, or what the leader's log start tells a follower (C3)
+    moving the log start     a purge, or what the leader's log start tells a follower (C3, R29)
     repair                   batches for a damaged range (D2)
     retention                on the leader, every `retention_check_ms`; followers take over its log start
     compaction               on every replica, every `compaction_check_ms`, until storage says done
