@@ -376,9 +376,12 @@ def test_what_no_model_explains_is_found_in_a_run_that_ends_early() -> None:
     """Steps are noted, and held against the models many at a time: where a run was cut short nobody did."""
     bundle = world_of("R10.live").bundle()
     assert bundle.violation.invariant == "Refinement"
-    shrinker = Shrinker(bundle, 600, lambda line: None)
-    assert shrinker.court.limit_us
-    assert shrinker.court.fails(shrinker.best) == shrinker.at_us
+    candidate = Candidate(bundle.settings.knobs, bundle.plan, bundle.seed)
+    at_us = bundle.violation.at_us
+    result = run_candidate(bundle.settings.options, candidate, Patience(world_us=at_us + 1))
+    assert result is not None and result.invariant == "Refinement"
+    assert round(result.at_s * SECOND) == at_us
+    assert run_candidate(bundle.settings.options, candidate, Patience(world_us=at_us - 1)) is None
 
 
 def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
