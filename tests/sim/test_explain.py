@@ -18,10 +18,11 @@ from liftlog.core.node import Node
 from liftlog.messages import Event, Outcome, Published
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import LiftlogError
-from liftlog_sim.chance.plan import DRAWN, decode
+from liftlog_sim.chance.plan import DRAWN, Plan, PlannedOperation, decode
 from liftlog_sim.explain.again import knobs_from, run_again, stated
 from liftlog_sim.explain.bundle import Bundle, read, write
-from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint, Patience, run_candidate
+from liftlog_sim.explain.bursts import in_larger_bursts
+from liftlog_sim.explain.candidates import LOOK_US, Candidate, Court, Fingerprint, Patience, run_candidate
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
@@ -450,3 +451,37 @@ def test_of_a_large_world_large_parts_are_taken_away_first(
     shrinker._fine = False
     shrinker._without_parts()
     assert taken == [*(14,) * 2, *(7,) * 4, *(3,) * 9, 1], "halves, quarters, eighths, and what is over"
+
+
+def test_bursts_of_one_publisher_become_one_with_as_many_messages() -> None:
+    operations = tuple(
+        PlannedOperation(client, number, 100 * number, target, count)
+        for number, (client, target, count) in enumerate(
+            [
+                ("publisher/0", "a/0", 3),
+                ("reader/0", "a/0", 0),
+                ("publisher/1", "a/0", 1),
+                ("publisher/0", "a/0", 4),
+                ("publisher/0", "b/0", 5),
+                ("publisher/0", "a/0", 6),
+            ]
+        )
+    )
+    merged = in_larger_bursts(Plan(operations=operations), 2).operations or ()
+    assert [(one.number, one.count) for one in merged] == [(0, 7), (1, 0), (2, 1), (4, 5), (5, 6)]
+    large = Plan(operations=tuple(PlannedOperation("publisher/0", n, n, "a/0", 150) for n in range(4)))
+    assert in_larger_bursts(large, 8) == large
+
+
+def test_who_is_judged_when_the_fault_phase_ends_is_not_healed_first() -> None:
+    """Each smaller world of a sick node that is borne well ran on until all was whole again."""
+    options = RunOptions(seed=1, profile="sick", duration_s=6)
+    candidate = Candidate(knobs_of(options), DRAWN, 1)
+    court = Court(options, Fingerprint("SickIsAlone", "R17"), 600)
+    assert court.at_end and court.fails(candidate) < 0 and not court.finds
+    ends: list[int] = []
+    seen = "liftlog_sim.explain.candidates.run_candidate"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(seen, lambda options, candidate, patience: ends.append(patience.world_us))
+        court.fails(msgspec.structs.replace(candidate, seed=2))
+    assert ends == [candidate.knobs.duration_us + LOOK_US]

@@ -105,6 +105,8 @@ class Court:
         """0 = a candidate is run to its end."""
         self.steps_max = 0
         """0 = its nodes may make any number of steps."""
+        self.at_end = wanted.invariant in SICK_INVARIANTS
+        """It is judged once, when the fault phase ends: what comes after that is of no use."""
         self._verdicts: dict[bytes, int] = {}
         self._started = time.process_time()
         self._seconds = seconds
@@ -169,7 +171,8 @@ class Court:
     def _judge(self, candidate: Candidate) -> int:
         self.runs += 1
         try:
-            result = run_candidate(self.options, candidate, self._patience(self.limit_us))
+            limit_us = candidate.knobs.duration_us + LOOK_US if self.at_end else self.limit_us
+            result = run_candidate(self.options, candidate, self._patience(limit_us))
         except LiftlogError:
             return -1  # The plan names a node that is no more.
         return self._at(candidate, result)

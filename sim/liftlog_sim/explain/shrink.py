@@ -25,6 +25,7 @@ from liftlog_sim.chance.plan import DRAWN, Plan, fault_name
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.options import NetworkOptions
 from liftlog_sim.explain.bundle import Bundle
+from liftlog_sim.explain.bursts import in_larger_bursts
 from liftlog_sim.explain.candidates import STEPS_TIMES, Candidate, Court, drawn_candidate, fingerprint_of
 from liftlog_sim.explain.words import many
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -145,6 +146,7 @@ class Shrinker:
                 ("kinds", self._without_kinds),
                 ("late start", self._start_late),
                 ("other seeds", self._fail_sooner),
+                ("bursts", self._fewer_bursts),
                 ("clients", self._without_clients),
                 ("parts", self._without_parts),
                 ("nodes and streams", self._fewer_nodes),
@@ -239,6 +241,8 @@ class Shrinker:
         """A long or large world may need all that happens in it; but in another one of its kind the same may
         come much sooner, or with much less. So others are drawn with the same parameters, or nearly.
         """
+        if self.court.at_end:
+            return  # It is judged by what was before and after a moment that stays where it is.
         for _ in range(OTHERS):
             long = self._struck_us > LONG_US
             if self.court.over or (not long and _entries(self.best.plan) <= MUCH):
@@ -258,6 +262,13 @@ class Shrinker:
         duration_us = max(min(SHORTEST_US, self._struck_us), self._struck_us // share)
         knobs = msgspec.structs.replace(_calmer(self.best.knobs, times), duration_us=duration_us)
         return Candidate(knobs, DRAWN, self._seed + self._others)
+
+    def _fewer_bursts(self) -> None:
+        """Where it takes many messages, a few publications may bring as many."""
+        for together in (64, 16, 4, 2):
+            while _entries(self.best.plan) > MANY:
+                if not self._try_plan(in_larger_bursts(self.best.plan, together)):
+                    break
 
     def _without_clients(self) -> None:
         """One client after the other, and one link's fates after the other."""
