@@ -26,7 +26,7 @@ from liftlog_sim.explain.candidates import LOOK_US, Candidate, Court, Fingerprin
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
-from liftlog_sim.explain.shrink import Shrinker, counts
+from liftlog_sim.explain.shrink import Shrinker, _until, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.page.from_trace import chart_of_trace
@@ -485,3 +485,37 @@ def test_who_is_judged_when_the_fault_phase_ends_is_not_healed_first() -> None:
         patched.setattr(seen, lambda options, candidate, patience: ends.append(patience.world_us))
         court.fails(msgspec.structs.replace(candidate, seed=2))
     assert ends == [candidate.knobs.duration_us + LOOK_US]
+
+
+def test_the_same_plan_may_fail_much_sooner_with_another_seed(
+    failed: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrinker = Shrinker(failed, 600, lambda line: None)
+    before, at_us = shrinker.best, shrinker.at_us
+    asked: list[tuple[int, int]] = []
+
+    def fails(candidate: Candidate, by_us: int = 0) -> int:
+        if not by_us:
+            return -1
+        asked.append((candidate.seed, by_us))
+        assert candidate.knobs.duration_us == by_us
+        return by_us - SECOND // 4 if candidate.seed == before.seed + 3 else -1
+
+    monkeypatch.setattr("liftlog_sim.explain.shrink._READY_US", 0)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.MANY", 0)
+    monkeypatch.setattr(shrinker.court, "fails", fails)
+    shrinker._sooner_by_chance()
+    by_us = at_us - at_us // 8
+    assert asked[:3] == [(before.seed + number, by_us) for number in (1, 2, 3)]
+    assert shrinker.best.seed == before.seed + 3 and shrinker.at_us == by_us - SECOND // 4
+    assert shrinker.best.plan == _until(before.plan, by_us)
+    later = shrinker.at_us - shrinker.at_us // 8
+    assert asked[3:] in ([], [(before.seed + 3 + number, later) for number in range(1, 9)])
+
+
+def test_a_world_that_fails_after_the_moment_that_is_named_does_not_count(failed: Bundle) -> None:
+    candidate = Candidate(failed.settings.knobs, failed.plan, failed.seed)
+    wanted = Fingerprint(failed.violation.invariant, failed.violation.rule)
+    at_us = failed.violation.at_us
+    assert Court(OPTIONS, wanted, 600).fails(candidate, at_us + 1) == at_us
+    assert Court(OPTIONS, wanted, 600).fails(candidate, at_us - 1) == -1

@@ -131,9 +131,9 @@ class Court:
         if self.wanted.invariant not in final and self.options.gear == "step":
             self.limit_us = at_us + LATE_US
 
-    def fails(self, candidate: Candidate) -> int:
-        """When it shows the wanted violation, in microseconds; -1 = it does not. Nothing fails once the
-        budget is spent.
+    def fails(self, candidate: Candidate, by_us: int = 0) -> int:
+        """When it shows the wanted violation, in microseconds; -1 = it does not, or not by the moment that is
+        named. Nothing fails once the budget is spent.
         """
         key = _encode(candidate)
         known = self._verdicts.get(key)
@@ -142,7 +142,7 @@ class Court:
             return known
         if self.over:
             return -1
-        found = self._verdicts[key] = self._judge(candidate)
+        found = self._verdicts[key] = self._judge(candidate, by_us)
         return found
 
     def draw(self, candidate: Candidate) -> tuple[Candidate, int] | None:
@@ -168,10 +168,10 @@ class Court:
             return False
         return result is not None and result.good
 
-    def _judge(self, candidate: Candidate) -> int:
+    def _judge(self, candidate: Candidate, by_us: int) -> int:
         self.runs += 1
         try:
-            limit_us = candidate.knobs.duration_us + LOOK_US if self.at_end else self.limit_us
+            limit_us = candidate.knobs.duration_us + LOOK_US if self.at_end else by_us or self.limit_us
             result = run_candidate(self.options, candidate, self._patience(limit_us))
         except LiftlogError:
             return -1  # The plan names a node that is no more.

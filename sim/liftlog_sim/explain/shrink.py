@@ -49,6 +49,8 @@ COARSE = 160
 """With more entries than that only large parts are taken away at first:"""
 LARGE_PART = 8
 """this part of all, or more."""
+SOONER_PART = 8
+"""Of the time from when clients begin, another seed has to spare this part to be worth it."""
 FEW = 6
 """So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
 MANY = 12
@@ -145,6 +147,7 @@ class Shrinker:
                 ("healing", self._heal_sooner),
                 ("kinds", self._without_kinds),
                 ("late start", self._start_late),
+                ("sooner", self._sooner_by_chance),
                 ("other seeds", self._fail_sooner),
                 ("bursts", self._fewer_bursts),
                 ("clients", self._without_clients),
@@ -174,11 +177,11 @@ class Shrinker:
 
     # -- trying --------------------------------------------------------------------------------------------
 
-    def _try(self, candidate: Candidate) -> bool:
-        """Whether a candidate fails as wanted; it is the best one then."""
+    def _try(self, candidate: Candidate, by_us: int = 0) -> bool:
+        """Whether a candidate fails as wanted, by a moment if one is named; it is the best one then."""
         if candidate == self.best:
             return False
-        at_us = self.court.fails(candidate)
+        at_us = self.court.fails(candidate, by_us)
         if at_us < 0:
             return False
         other = candidate.knobs != self.best.knobs or candidate.seed != self.best.seed
@@ -236,6 +239,20 @@ class Shrinker:
             if self._try_plan(_sooner(self.best.plan, sooner_s)):
                 self._cut_time()
             sooner_s //= 2
+
+    def _sooner_by_chance(self) -> None:
+        """The same plan with another seed may fail in the same way much sooner, so that less of it is needed:
+        where many things hang together by their moments, there are many ways to it.
+        """
+        tries = 0
+        while self.court.limit_us and _entries(self.best.plan) > MANY and tries < CHANCES:
+            tries += 1
+            by_us = self.at_us - max(0, self.at_us - _READY_US) // SOONER_PART
+            knobs = msgspec.structs.replace(self.best.knobs, duration_us=by_us)
+            other = Candidate(knobs, _until(self.best.plan, by_us), self.best.seed + tries)
+            if self._try(other, by_us):
+                self._cut_time()
+                tries = 0
 
     def _fail_sooner(self) -> None:
         """A long or large world may need all that happens in it; but in another one of its kind the same may
