@@ -50,7 +50,7 @@ COARSE = 160
 LARGE_PART = 8
 """this part of all, or more."""
 SOONER_PART = 8
-"""Of the time from when clients begin, another seed has to spare this part to be worth it."""
+"""Another seed has to spare this part of the time from when clients begin, to be worth it."""
 FEW = 6
 """So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
 MANY = 12
@@ -246,8 +246,10 @@ class Shrinker:
         """
         tries = 0
         while self.court.limit_us and _entries(self.best.plan) > MANY and tries < CHANCES:
+            by_us = self.at_us - (self.at_us - _READY_US) // SOONER_PART
+            if by_us >= self.at_us:
+                return
             tries += 1
-            by_us = self.at_us - max(0, self.at_us - _READY_US) // SOONER_PART
             knobs = msgspec.structs.replace(self.best.knobs, duration_us=by_us)
             other = Candidate(knobs, _until(self.best.plan, by_us), self.best.seed + tries)
             if self._try(other, by_us):
