@@ -438,7 +438,7 @@ def test_of_a_large_world_large_parts_are_taken_away_first(
     assert shrinker._fine, "this one is small"
     taken: list[int] = []
 
-    def fails(candidate: Candidate) -> int:
+    def fails(candidate: Candidate, by_us: int = 0) -> int:
         _, _, fates = counts(candidate.plan)
         if fates < whole:
             taken.append(whole - fates)
