@@ -241,7 +241,8 @@ def test_n12_a_snapshot_that_lacks_events_is_refused() -> None:
 
 @pytest.mark.parametrize("name", UNFIT_FOR_ACTIVITY)
 def test_n12_it_excludes_what_is_about_messages_that_are_published(name: str) -> None:
-    values = {"queue_group": "q", "mirror": "s", **dict.fromkeys(("compact", "read_only", "sealed"), True)}
+    values = {"queue_group": "q", "mirror": "s", "sources": (("s", ""),)}
+    values |= dict.fromkeys(("compact", "read_only", "sealed"), True)
     flags = ("paused", "removal", "allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest")
     values |= dict.fromkeys(flags, True)
     cluster = Cluster()
