@@ -59,7 +59,7 @@ def answer(history: EpochHistory, leo: int, damage: OffsetRange, follower: Epoch
     ctx: Any = SimpleNamespace(mutants=Mutants(), effects=[], mark=lambda mark: None)
     ctx.decides = lambda *conditions: all(holds for _, holds in conditions)
     ctx.metadata = SimpleNamespace(nodes={2: SimpleNamespace(incarnation=1)})
-    log: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0)
+    log: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0, config=None)
     log.dropped_below = 0
     log.horizon = lambda: 0
     log.damage = Damage([damage] if late else [], late)

@@ -52,7 +52,7 @@ class ScriptedNats:
 class ListReader(Reader):
     def __init__(self, records: list[Record]) -> None:
         self.rest = records
-        self.position = 0
+        self.position = self.seen_hw = 0
 
     async def fetch(self, offset: int, *, max_bytes: int = 0, wait_ms: int = 0) -> list[Record]:
         found = [record for record in self.rest if record.offset >= offset]

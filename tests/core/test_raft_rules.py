@@ -22,13 +22,13 @@ RAFT = ROOT / "liftlog" / "core" / "raft"
 
 RULES = [
     *("I1", "I2", "I3"),
-    *(f"R{number}" for number in range(1, 29)),
-    *(f"K{number}" for number in range(1, 10)),
+    *(f"R{number}" for number in range(1, 30)),
+    *(f"K{number}" for number in range(1, 11)),
     *(f"G{number}" for number in range(1, 7)),
-    *(f"N{number}" for number in range(1, 12)),
+    *(f"N{number}" for number in range(1, 13)),
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),
-    *(f"C{number}" for number in range(1, 7)),
+    *(f"C{number}" for number in range(1, 8)),
     *(f"L{number}" for number in range(1, 12)),
     *(f"V{number}" for number in range(1, 9)),
     *(f"U{number}" for number in range(1, 4)),

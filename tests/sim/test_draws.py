@@ -154,6 +154,7 @@ def test_every_client_that_takes_turns_can_stand_in_a_plan() -> None:
     folder = Path(liftlog_sim.__file__ or "").parent / "workload"
     sources = "".join(path.read_text() for path in folder.glob("*.py"))
     found = set(re.findall(r'chances\.turns\(f?"(\w+)/', sources)) | {"reader"}
+    found |= set(re.findall(r'def called\(.*?return f"(\w+)/', sources, re.DOTALL))
     assert found == set(CLIENTS)
 
 

@@ -96,7 +96,7 @@ def test_what_was_deleted_meanwhile_may_have_been_there_or_not(
         ("last_of_index_alone", 22, "StoredAsExpected"),
         ("last_of_index_behind", 22, "RefusedTruly"),
         ("last_of_those_before", 43, "StoredAsExpected"),
-        ("last_of_parcel_unnoted", 119, "RefusedTruly"),
+        ("last_of_parcel_unnoted", 629, "RefusedTruly"),
         ("L9.not-known", 43, "RefusedTruly"),
         ("L9.expected-last", 43, "StoredAsExpected"),
     ],
