@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 STREAM = StreamConfig("orders", "orders", replication_factor=3)
 MIRROR = StreamConfig("copy", "copy", replication_factor=3, mirror="orders")
+GATHERED = StreamConfig("all", "all.in", replication_factor=3, sources=(("orders", ""),))
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -138,7 +139,7 @@ def without_traces(folder: Path, story: Story) -> None:
 async def check_names(scraper: Scraper, nodes: Sequence[int]) -> None:
     """What is listed is told, what is told is listed, and what dashboard and alerts ask for is there.
 
-    A node alone does not tell everything: only who leads a mirror tells how far that is behind.
+    A node alone does not tell everything: only who leads a copy tells how far that is behind.
     """
     told: dict[str, set[str]] = {}
     listed = {series: family for family in names.FAMILIES for series in names.series_of(family)}
@@ -218,6 +219,9 @@ def test_metrics_tell_of_load_of_a_kill_of_a_pause_and_of_nats(tmp_path: Path) -
         await scraper.shows(
             await cluster.leader("copy"), 0, "mirror_lag_records", stream="copy", partition="0"
         )
+        await cluster.client.create_stream(GATHERED)
+        labels = {"stream": "all", "partition": "0", "source": "orders"}
+        await scraper.shows(await cluster.leader("all"), 0, "source_lag_records", **labels)
         await check_names(scraper, (1, 2, 3))
 
         nats = cluster.cluster.nats
