@@ -12,13 +12,12 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.client.client import Client
+from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
 from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
 from liftlog.messages import StreamInfo
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
-
-NEW = "new"
 
 
 class Lag(NamedTuple):
@@ -150,10 +149,10 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
 
 async def _places(client: Client, copy: StreamInfo, partition: int) -> dict[int, int] | None:
     """What its last message says, of each source, to be next; None: it was deleted."""
-    end = await _end(client, copy, partition)
-    if not end:
-        return {}
-    records = await client.reader(copy, partition).fetch(end - 1)
+    end, reader = await _end(client, copy, partition), client.reader(copy, partition)
+    if end <= await reader.offset(EARLIEST):
+        return {}  # Nothing was copied yet: the last message stays.
+    records = await reader.fetch(end - 1)
     return positions_in(records[0].headers) if records else None
 
 

@@ -76,6 +76,15 @@ def test_r29_all_that_the_sources_have_comes_once_and_in_their_order() -> None:
     assert times == sorted(times)
 
 
+def test_r29_C7_it_may_begin_elsewhere_than_at_0() -> None:
+    """An empty log that does not end at 0 was taken for one whose last record is gone, and stood still."""
+    world, left, _, copy = three(first_offset=100)
+    assert world.run_until(lambda: has(world, copy, 106))
+    assert [one.offset for one in there(world, copy)] == list(range(100, 106))
+    put(world, left, b"s3")
+    assert world.run_until(lambda: has(world, copy, 107))
+
+
 def test_r29_one_node_says_it_to_itself() -> None:
     world, _, _, copy = three(1)
     assert world.run_until(lambda: has(world, copy, 6))

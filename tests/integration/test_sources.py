@@ -88,6 +88,11 @@ def test_R29_the_command_line_makes_shows_and_ends_one(tmp_path: Path) -> None:
         assert "sources orders, payments:payments.eu.* -> none" in told
         await cluster.run("pub", "all", "mine")
         await cluster.run("pub", "orders.3", "theirs")
+        # One that is empty, and begins elsewhere than at 0, has no last message that could say how far it is.
+        await cluster.run("stream", "create", "none", "none.in")
+        await cluster.run("stream", "create", "later", "--source", "none", "--first-offset", "50")
+        sources = json.loads(await cluster.run("stream", "lag", "later", "--json"))["sources"]
+        assert [(one["next"], one["behind"]) for one in sources] == [(0, 0)]
         assert list((await cluster.read("all")).values())[-1] == "mine"
 
     with_cluster(tmp_path, 1, story)
