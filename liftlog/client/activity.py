@@ -12,9 +12,6 @@ from liftlog.client.reader import EARLIEST
 from liftlog.messages import StreamInfo
 from liftlog.types import LiftlogError
 
-EVENTS_MISSING = "events.missing"
-"""In the place of events that had no room: up to this id some are missing."""
-
 
 class ToldEvent(NamedTuple):
     """One event. `body`: all that the record says, see docs/activity.md."""

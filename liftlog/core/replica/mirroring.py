@@ -13,13 +13,12 @@ whichever epoch it comes, begins no higher than the log ends, and what it says a
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from liftlog.core.metadata.origins import origin_of, standstill
+from liftlog.core.replica.origin import told_batches
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.sequencer import compressed
 from liftlog.core.replica.state import LogState
-from liftlog.format import decode_records, encode_sparse, parse_batch
+from liftlog.format import decode_records, encode_sparse
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 
@@ -133,14 +132,9 @@ class Mirroring:
         answer reaches: its batches span all of that, so an offset is empty that one of them says to be empty.
         Raises LiftlogError, ValueError.
         """
-        frames = [parse_batch(origin, frame) for frame in reply.batches]
-        joined = all(one.end_offset == other.base_offset for one, other in pairwise(frames))
-        spans = joined and frames[0].base_offset <= reply.offset if frames else False
-        if not spans or frames[-1].end_offset != reply.next_offset:
-            raise ValueError(f"batches that leave out some of {reply.offset} to {reply.next_offset}")
         copies: list[Batch] = []
         place = self._log.leo
-        for frame in frames:
+        for frame in told_batches(origin, reply):
             end = frame.end_offset
             if end <= place:
                 continue

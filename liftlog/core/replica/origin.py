@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+from liftlog.format import parse_batch
 from liftlog.messages import (
     ERR_OFFSET_RANGE,
     FETCH_BELOW_START,
@@ -12,6 +15,7 @@ from liftlog.messages import (
     MirrorReply,
     ReadReply,
 )
+from liftlog.types import Batch, PartitionId
 
 
 def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int) -> MirrorReply | None:
@@ -41,3 +45,13 @@ def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int
             origin=fetch.partition.stream,
         )
     return None
+
+
+def told_batches(origin: PartitionId, reply: MirrorReply) -> list[Batch]:
+    """The batches of an answer, which span all of it. Raises LiftlogError, ValueError."""
+    frames = [parse_batch(origin, frame) for frame in reply.batches]
+    joined = all(one.end_offset == other.base_offset for one, other in pairwise(frames))
+    spans = joined and frames[0].base_offset <= reply.offset if frames else False
+    if not spans or frames[-1].end_offset != reply.next_offset:
+        raise ValueError(f"batches that leave out some of {reply.offset} to {reply.next_offset}")
+    return frames

@@ -196,8 +196,7 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
-    mirroring, recounting = Mirroring(log, state), Recounting(log, state)
-    mirroring, sourcing = Mirroring(log, state), Sourcing(log, state)
+    mirroring, sourcing, recounting = Mirroring(log, state), Sourcing(log, state), Recounting(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:

@@ -18,17 +18,17 @@ The front of the log never passes the last committed record (`front_max`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 from msgspec import UNSET
 
 from liftlog.core.metadata.origins import source_of, source_standstill, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.beginning import first_of
+from liftlog.core.replica.origin import told_batches
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.sequencer import compressed
 from liftlog.core.replica.state import LogState
-from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch
+from liftlog.format import CorruptBatch, decode_records, encode_records
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRead, MirrorFetch, MirrorReply, ReadLog
 from liftlog.options.copied import copied_headers, positions_in, stream_source
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
@@ -259,14 +259,9 @@ class Sourcing:
     def _copies(self, name: str, filter: str, reply: MirrorReply) -> list[Batch]:
         """Batches of ours with what passes of an answer. Raises LiftlogError, ValueError."""
         origin = PartitionId(reply.origin, self._log.id.index)
-        frames = [parse_batch(origin, frame) for frame in reply.batches]
-        joined = all(one.end_offset == other.base_offset for one, other in pairwise(frames))
-        spans = joined and frames[0].base_offset <= reply.offset if frames else False
-        if not spans or frames[-1].end_offset != reply.next_offset:
-            raise ValueError(f"batches that leave out some of {reply.offset} to {reply.next_offset}")
         passes, copies, end = passing(filter), list[Batch](), self._log.leo
         time_ms = max(self._ctx.wall_ms, self._log.newest_ms)
-        for frame in frames:
+        for frame in told_batches(origin, reply):
             there = [one for one in decode_records(frame) if one.offset >= reply.offset]
             some = [one for one in there if passes(one.subject)]
             if len(some) < len(there):

@@ -5,40 +5,24 @@ and somebody who publishes to it, though it takes nothing (R28).
 from __future__ import annotations
 
 from liftlog.messages import ClientMessage, CreateStreamRequest, DeleteStreamRequest, ElectLeaderRequest
-from liftlog.types import Message, StreamConfig
-from liftlog_sim.chance.chances import Turn
+from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.operating import StreamOperator
 
 MIRROR, SUBJECT = "mirror", "mirrored.in"
 REMOVED_SHARE, ELECTED_SHARE = 0.15, 0.35
 """What becomes of a mirror that is there; else somebody publishes to it."""
 
 
-class Mirrorer:
+class Mirrorer(StreamOperator):
     """Of one mirror, that of one stream or, when it is made again, of another one."""
 
-    __slots__ = ("_cluster", "_shared", "_strays", "_turns")
+    __slots__ = ()
 
     def __init__(self, shared: Clientele) -> None:
-        self._shared = shared
-        self._cluster = shared.cluster
-        self._strays = 0
-        self._turns = self._cluster.chances.turns("mirrorer/0", self._cluster.knobs.mirror_interval_us)
-
-    def start(self) -> None:
-        if self._cluster.knobs.mirror_interval_us:
-            self._turns.take(self._fire)
-
-    def _fire(self, turn: Turn, second: object) -> None:
-        if self._shared.stopping:
-            return
-        turn.noted()
-        request = self._wanted(turn.draws)
-        if request is not None:
-            node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
-            self._shared.hub.request(turn.name, node, request, lambda reply: None, patience_us)
-        self._turns.take(self._fire)
+        every_us = shared.cluster.knobs.mirror_interval_us
+        super().__init__(shared, shared.cluster.chances.turns("mirrorer/0", every_us), every_us)
 
     def _wanted(self, draws: Draws) -> ClientMessage | None:
         newest = self._cluster.newest_metadata()
@@ -52,9 +36,7 @@ class Mirrorer:
             return DeleteStreamRequest(MIRROR)
         if choice < REMOVED_SHARE + ELECTED_SHARE:
             return ElectLeaderRequest(MIRROR, number, self._shared.any_node(draws))
-        self._strays += 1
-        value = b"stray-%d" % self._strays
-        self._cluster.bus.publish(SUBJECT.encode(), [Message(SUBJECT.encode(), b"", b"", value)])
+        self._stray(SUBJECT, "stray")
         return None
 
     def _creation(self, draws: Draws) -> ClientMessage | None:

@@ -5,10 +5,10 @@ again; and somebody who publishes to it, though it takes nothing (N12).
 from __future__ import annotations
 
 from liftlog.messages import ClientMessage, CreateStreamRequest, DeleteStreamRequest, ElectLeaderRequest
-from liftlog.types import Message, StreamConfig
-from liftlog_sim.chance.chances import Turn
+from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.operating import StreamOperator
 
 ACTIVITY = "__activity"
 SUBJECT = f"{ACTIVITY}.in"
@@ -16,30 +16,14 @@ REMOVED_SHARE, ELECTED_SHARE = 0.03, 0.6
 """What becomes of the stream while it is there; else somebody publishes to it."""
 
 
-class Recounter:
+class Recounter(StreamOperator):
     """Of one activity stream, which comes and goes."""
 
-    __slots__ = ("_cluster", "_shared", "_strays", "_turns")
+    __slots__ = ()
 
     def __init__(self, shared: Clientele) -> None:
-        self._shared = shared
-        self._cluster = shared.cluster
-        self._strays = 0
-        self._turns = self._cluster.chances.turns("recounter/0", self._cluster.knobs.activity_interval_us)
-
-    def start(self) -> None:
-        if self._cluster.knobs.activity_interval_us:
-            self._turns.take(self._fire)
-
-    def _fire(self, turn: Turn, second: object) -> None:
-        if self._shared.stopping:
-            return
-        turn.noted()
-        request = self._wanted(turn.draws)
-        if request is not None:
-            node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
-            self._shared.hub.request(turn.name, node, request, lambda reply: None, patience_us)
-        self._turns.take(self._fire)
+        every_us = shared.cluster.knobs.activity_interval_us
+        super().__init__(shared, shared.cluster.chances.turns("recounter/0", every_us), every_us)
 
     def _wanted(self, draws: Draws) -> ClientMessage | None:
         newest = self._cluster.newest_metadata()
@@ -53,7 +37,5 @@ class Recounter:
             return DeleteStreamRequest(ACTIVITY)
         if choice < REMOVED_SHARE + ELECTED_SHARE:
             return ElectLeaderRequest(ACTIVITY, 0, self._shared.any_node(draws))
-        self._strays += 1
-        value = b"stray-%d" % self._strays
-        self._cluster.bus.publish(SUBJECT.encode(), [Message(SUBJECT.encode(), b"", b"", value)])
+        self._stray(SUBJECT, "stray")
         return None

@@ -13,11 +13,11 @@ from liftlog.messages import (
     ElectLeaderRequest,
     PurgeRequest,
 )
-from liftlog.types import Message, PartitionId, StreamConfig
-from liftlog_sim.chance.chances import Turn
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.mirroring import MIRROR
+from liftlog_sim.workload.operating import StreamOperator
 from liftlog_sim.workload.targets import WORDS
 
 COPY, SUBJECT = "gathered", "gathered.in"
@@ -25,32 +25,20 @@ REMOVED_SHARE, ELECTED_SHARE, PURGED_SHARE = 0.1, 0.3, 0.4
 """What becomes of one that is there; else somebody publishes to it."""
 
 
-class Sourcer:
+class Sourcer(StreamOperator):
     """Of one stream with sources, which are others when it is made again."""
 
-    __slots__ = ("_cluster", "_shared", "_strays", "_turns")
+    __slots__ = ()
 
     def __init__(self, shared: Clientele) -> None:
-        self._shared = shared
-        self._cluster = shared.cluster
-        self._strays = 0
-        self._turns = self._cluster.chances.turns("sourcer/0", self._cluster.knobs.sources_interval_us)
+        every_us = shared.cluster.knobs.sources_interval_us
+        super().__init__(shared, shared.cluster.chances.turns("sourcer/0", every_us), every_us)
 
-    def start(self) -> None:
-        if self._cluster.knobs.sources_interval_us:
-            self._turns.take(self._fire)
-
-    def _fire(self, turn: Turn, second: object) -> None:
-        if self._shared.stopping:
-            return
-        turn.noted()
-        request = self._wanted(turn.draws)
-        if request is not None:
-            node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
-            if isinstance(request, PurgeRequest):
-                node = self._shared.account.truth(request.partition).newest_leader or node
-            self._shared.hub.request(turn.name, node, request, lambda reply: None, patience_us)
-        self._turns.take(self._fire)
+    def _asked(self, draws: Draws, request: ClientMessage) -> int:
+        node = super()._asked(draws, request)
+        if isinstance(request, PurgeRequest):
+            return self._shared.account.truth(request.partition).newest_leader or node
+        return node
 
     def _wanted(self, draws: Draws) -> ClientMessage | None:
         newest = self._cluster.newest_metadata()
@@ -66,9 +54,7 @@ class Sourcer:
             return ElectLeaderRequest(COPY, number, self._shared.any_node(draws))
         if choice < REMOVED_SHARE + ELECTED_SHARE + PURGED_SHARE:
             return self._purge(draws, PartitionId(there.id, number))
-        self._strays += 1
-        value = b"stray-source-%d" % self._strays
-        self._cluster.bus.publish(SUBJECT.encode(), [Message(SUBJECT.encode(), b"", b"", value)])
+        self._stray(SUBJECT, "stray-source")
         return None
 
     def _purge(self, draws: Draws, partition: PartitionId) -> ClientMessage:
