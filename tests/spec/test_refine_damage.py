@@ -17,6 +17,7 @@ from liftlog_spec.refine.checker import PartitionRefinement
 from liftlog_spec.refine.runs import Runs
 
 
+@pytest.mark.parametrize("first", [0, 40])
 @pytest.mark.parametrize(
     ("leo", "damage", "history", "knows"),
     [
@@ -29,13 +30,20 @@ from liftlog_spec.refine.runs import Runs
     ],
 )
 def test_D2_R6_an_end_of_unknown_epochs_is_told_from_one_that_is_known(
-    leo: int, damage: tuple[tuple[int, int], ...], history: tuple[tuple[int, int], ...], knows: bool
+    leo: int,
+    damage: tuple[tuple[int, int], ...],
+    history: tuple[tuple[int, int], ...],
+    knows: bool,
+    first: int,
 ) -> None:
-    """In the model offsets 0 and 1 are of epoch 1, and 2 is of epoch 2."""
+    """In the model offsets 0 and 1 are of epoch 1, and 2 of epoch 2; the program's begin at `first` (C7)."""
     state: list[object] = [None] * (LOG + 1)
     state[LOG] = (Runs.of([(1, "a"), (1, "b"), (2, "c")]),)
     abstract = SimpleNamespace(state=state, place={7: 0}, epochs={1: 1, 2: 2})
     view = cast(View, None)
-    after = ReplicaState("ready", "follower", 2, leo, leo, 0, 0, history, view, damage=damage)
-    partition = cast(PartitionRefinement, SimpleNamespace(abstract=abstract))
+    damage = tuple((start + first, end + first) for start, end in damage)
+    history = tuple((epoch, start + first) for epoch, start in history)
+    leo += first
+    after = ReplicaState("ready", "follower", 2, leo, leo, first, first, history, view, damage=damage)
+    partition = cast(PartitionRefinement, SimpleNamespace(abstract=abstract, _first=first))
     assert PartitionRefinement.knows_its_end(partition, 7, after) is knows
