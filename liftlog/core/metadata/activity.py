@@ -8,7 +8,7 @@ lists them, up to a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from liftlog.core.metadata.alterations import describe_alteration
 from liftlog.core.metadata.commands import (
@@ -18,11 +18,18 @@ from liftlog.core.metadata.commands import (
     ConfirmNode,
     CreateStream,
     DeleteStream,
+    DrainNode,
     ExpireNode,
+    FinishMove,
     LeaveNode,
+    MoveReplicas,
+    PassVote,
+    PromoteSpare,
     RaiseLevel,
     RegisterNode,
     RemoveNode,
+    RetireNode,
+    SetVoter,
 )
 from liftlog.core.metadata.outbox import ActivityEvent, PartitionChange
 from liftlog.core.metadata.records import PartitionState, Records, StreamState, replaced
@@ -31,15 +38,20 @@ from liftlog.types import PartitionId, StreamConfig
 STREAM_CREATED, STREAM_DELETED, STREAM_ALTERED = "stream.created", "stream.deleted", "stream.altered"
 STREAM_PAUSED, STREAM_RESUMED = "stream.paused", "stream.resumed"
 PARTITION_LEADER, PARTITION_ISR = "partition.leader", "partition.isr"
+MOVE_BEGUN, PARTITION_MOVED = "partition.move-begun", "partition.moved"
 NODE_REGISTERED, NODE_LIVE, NODE_EXPIRED = "node.registered", "node.live", "node.expired"
 NODE_STOPPED, NODE_ADMITTED, NODE_REMOVED = "node.stopped", "node.admitted", "node.removed"
+DRAIN_BEGUN, DRAIN_ENDED = "node.drain-begun", "node.drain-ended"
+RETIREMENT_BEGUN, RETIREMENT_ENDED = "node.retirement-begun", "node.retirement-ended"
+VOTE_GIVEN, VOTE_TAKEN, VOTE_PASSED = "node.vote-given", "node.vote-taken", "node.vote-passed"
 LEVEL_RAISED = "level.raised"
 EVENTS_MISSING = "events.missing"
 """No event: up to its id some had no room."""
 KINDS = (
     *(STREAM_CREATED, STREAM_DELETED, STREAM_ALTERED, STREAM_PAUSED, STREAM_RESUMED),
-    *(PARTITION_LEADER, PARTITION_ISR),
+    *(PARTITION_LEADER, PARTITION_ISR, MOVE_BEGUN, PARTITION_MOVED),
     *(NODE_REGISTERED, NODE_LIVE, NODE_EXPIRED, NODE_STOPPED, NODE_ADMITTED, NODE_REMOVED),
+    *(DRAIN_BEGUN, DRAIN_ENDED, RETIREMENT_BEGUN, RETIREMENT_ENDED, VOTE_GIVEN, VOTE_TAKEN, VOTE_PASSED),
     *(LEVEL_RAISED, EVENTS_MISSING),
 )
 """All that the activity stream may say."""
@@ -70,7 +82,12 @@ def event_of(
 
     `stream`: by `stream_of`. `before`: of the partitions that it has changed.
     """
-    event = _of_streams(records, command, stream) or _of_nodes(records, command)
+    event = (
+        _of_streams(records, command, stream)
+        or _of_nodes(records, command)
+        or _of_offices(records, command)
+        or _of_moves(records, command, before)
+    )
     changed = [one for one, was in before.items() if _differs(was, records.partitions.get(one))]
     if event is None and changed:
         led = any(records.partitions[one].epoch != was.epoch for one, was in before.items())
@@ -125,6 +142,42 @@ def _of_nodes(records: Records, command: Command) -> ActivityEvent | None:
         case RaiseLevel():
             return ActivityEvent(index, LEVEL_RAISED, level=command.to)
     return None
+
+
+def _of_offices(records: Records, command: Command) -> ActivityEvent | None:
+    """What a node is to give away, or to have: its copies, its place, its vote (R20, I3, M2)."""
+    index = records.applied
+    match command:
+        case DrainNode():
+            return ActivityEvent(index, DRAIN_BEGUN if command.drains else DRAIN_ENDED, node=command.node)
+        case RetireNode():
+            kind = RETIREMENT_BEGUN if command.retires else RETIREMENT_ENDED
+            said = f"node {command.heir} takes its place" if command.retires and command.heir else ""
+            return ActivityEvent(index, kind, node=command.node, detail=said)
+        case SetVoter():
+            return ActivityEvent(index, VOTE_GIVEN if command.votes else VOTE_TAKEN, node=command.node)
+        case PassVote() | PromoteSpare():
+            heir = command.heir if isinstance(command, PassVote) else command.spare
+            said = f"node {heir} votes in its place" if heir else "nobody votes in its place"
+            return ActivityEvent(index, VOTE_PASSED, node=command.node, detail=said)
+    return None
+
+
+def _of_moves(records: Records, command: Command, before: Before) -> ActivityEvent | None:
+    if not isinstance(command, MoveReplicas | FinishMove):
+        return None
+    identity = command.partition
+    now, stream = records.partitions[identity], records.by_id[identity.stream]
+    if isinstance(command, MoveReplicas):
+        kind, there, here = MOVE_BEGUN, now.meant, now.origin
+    else:
+        kind, there, here = PARTITION_MOVED, now.replicas, before[identity].origin
+    detail = f"partition {identity.index} to nodes {_listed(there)}, from {_listed(here)}"
+    return ActivityEvent(records.applied, kind, stream.config.name, stream.id, detail=detail)
+
+
+def _listed(nodes: Sequence[int]) -> str:
+    return " ".join(map(str, nodes))
 
 
 def _differs(was: PartitionState, now: PartitionState | None) -> bool:
