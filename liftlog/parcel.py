@@ -13,7 +13,7 @@ empty subject stands for that of the message. Since the records lie here as in a
 their heads and stores their bytes; it encodes nothing anew, unless a subject is to be filled in.
 
 Nothing in a parcel is believed: see `walk` for what holds of its bytes alone. What needs to know the stream
-is asked by the leader (`liftlog/core/replica/parcels.py`). All numbers are little-endian.
+is asked by the leader (`liftlog/core/replica/publishing/parcels.py`). All numbers are little-endian.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from logging import ERROR, INFO, WARNING
 
 from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE, PartitionState
 from liftlog.core.node import Node
-from liftlog.core.replica.state import FAILED, READY
+from liftlog.core.replica.state.log import FAILED, READY
 from liftlog.eventlog import Sparing, say
 from liftlog.messages import (
     TIMER_TICK,

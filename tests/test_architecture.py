@@ -361,9 +361,9 @@ ROLES: dict[str, tuple[str, ...]] = {
     "liftlog.core.replica.roles": (
         "liftlog.core.replica.isr",
         "liftlog.core.replica.leader",
-        "liftlog.core.replica.mirroring",
+        "liftlog.core.replica.copying.mirroring",
         "liftlog.core.replica.purge",
-        "liftlog.core.replica.recounting",
+        "liftlog.core.replica.copying.recounting",
         "liftlog.core.replica.serving",
     ),
 }
@@ -374,6 +374,24 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "liftlog.core.raft": ("liftlog.core.guards", "liftlog.core.hints"),
     "liftlog.core.consumers": (),
     "liftlog.core.replica": ("liftlog.core.consumers", "liftlog.core.context", "liftlog.core.metadata"),
+    # And the rooms of the replica, lowest first.
+    "liftlog.core.replica.state": (
+        "liftlog.core.consumers",
+        "liftlog.core.context",
+        "liftlog.core.metadata",
+    ),
+    "liftlog.core.replica.removal": ("liftlog.core.consumers", "liftlog.core.replica.state"),
+    "liftlog.core.replica.publishing": (
+        *("liftlog.core.context", "liftlog.core.metadata"),
+        *("liftlog.core.replica.state", "liftlog.core.replica.removal"),
+    ),
+    "liftlog.core.replica.delivering": (
+        *("liftlog.core.consumers", "liftlog.core.metadata"),
+        *("liftlog.core.replica.state", "liftlog.core.replica.removal"),
+    ),
+    "liftlog.core.replica.copying": (
+        *("liftlog.core.metadata", "liftlog.core.replica.state", "liftlog.core.replica.publishing"),
+    ),
 }
 
 # The rooms of the simulator, lowest first, and what each is for: it may import of those before it only. What

@@ -23,7 +23,7 @@ import numpy as np
 
 from liftlog.bench.rounds import turns
 from liftlog.bench.usage import usage_of
-from liftlog.core.replica.sequencer import sequence
+from liftlog.core.replica.publishing.sequencer import sequence
 from liftlog.real.nats_parser import NatsParser
 from liftlog.subjects.index.columns import ColumnIndex, open_index
 from liftlog.types import Message, PartitionId

@@ -4,7 +4,7 @@ r"""One node of the cluster: `step(event) -> outcome`, composed of Raft, metadat
              \--> replicas (fetch, reply)                              |
     Published --> leader: sequence, append ----> AppendLog ----> Durable --> HW --> acks, readers
 
-This module only routes. What the parts promise stands in `replica/state.py` (R), `raft/raft.py` (M1),
+This module only routes. What the parts promise stands in `replica/state/log.py` (R), `raft/raft.py` (M1),
 `metadata/metadata.py` (I, R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
 """
 
@@ -32,7 +32,7 @@ from liftlog.core.raft.raft import Raft
 from liftlog.core.raising import Raising
 from liftlog.core.replacing import Replacing
 from liftlog.core.replica.replica import Replica
-from liftlog.core.replica.state import OPENING
+from liftlog.core.replica.state.log import OPENING
 from liftlog.core.replica_events import ReplicaEvents, addressee
 from liftlog.core.requests import Requests
 from liftlog.core.retiring import Retiring

@@ -13,7 +13,7 @@ from liftlog.core.context import Context
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.serving import range_refusal, refusal
-from liftlog.core.replica.state import OPENING
+from liftlog.core.replica.state.log import OPENING
 from liftlog.messages import (
     FETCH_UNKNOWN,
     BusDown,

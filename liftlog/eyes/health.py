@@ -8,7 +8,7 @@ restart of this process would only make it worse.
 from __future__ import annotations
 
 from liftlog.core.node import Node
-from liftlog.core.replica.state import FAILED
+from liftlog.core.replica.state.log import FAILED
 from liftlog.real.server import Parts
 from liftlog.types import PartitionId
 

@@ -15,7 +15,7 @@ from liftlog.config import ServerConfig
 from liftlog.core.metadata.limits import SOURCES_MAX
 from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
-from liftlog.core.replica.state import FAILED, OPENING, READY
+from liftlog.core.replica.state.log import FAILED, OPENING, READY
 from liftlog.core.waiting import WAITING_MAX
 from liftlog.eyes import names
 from liftlog.eyes.durations import Durations

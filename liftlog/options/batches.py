@@ -4,7 +4,7 @@
     Nats-Batch-Sequence: 3       which of its messages: 1, 2, 3 and so on
     Nats-Batch-Commit: 1         the last one: store them all; `eob`: the last one was the one before
 
-What becomes of them is for their leader (`liftlog/core/replica/staging.py`).
+What becomes of them is for their leader (`liftlog/core/replica/publishing/staging.py`).
 """
 
 from __future__ import annotations

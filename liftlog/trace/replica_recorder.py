@@ -41,8 +41,8 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.pairs import ends_told, found_of
 from liftlog.core.metadata.records import LIVE, CommandResult, PartitionState
 from liftlog.core.node import Node
-from liftlog.core.replica.beginning import begins_at
 from liftlog.core.replica.replica import Replica
+from liftlog.core.replica.state.beginning import begins_at
 from liftlog.format import CorruptBatch, read_header
 from liftlog.messages import (
     TIMER_SELF,

@@ -24,7 +24,7 @@ from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import UNFIT_FOR_ACTIVITY
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult
-from liftlog.core.replica.recounting import body_of
+from liftlog.core.replica.copying.recounting import body_of
 from liftlog.format import decode_records
 from liftlog.messages import (
     AlterStreamRequest,

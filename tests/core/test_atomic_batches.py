@@ -14,8 +14,8 @@ from liftlog.core import batchroom
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica import staging
-from liftlog.core.replica.staging import SILENT_MS
+from liftlog.core.replica.publishing import staging
+from liftlog.core.replica.publishing.staging import SILENT_MS
 from liftlog.format import decode_records
 from liftlog.messages import (
     ERR_BATCH_COMMIT,

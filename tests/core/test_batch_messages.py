@@ -12,7 +12,7 @@ from liftlog.client import BatchRecord
 from liftlog.client.batches import batch_message
 from liftlog.client.publisher import result_of
 from liftlog.core.guards import Guards
-from liftlog.core.replica.parcels import open_parcel, stored
+from liftlog.core.replica.publishing.parcels import open_parcel, stored
 from liftlog.format import decode_records
 from liftlog.parcel import Parcel
 from liftlog.types import LiftlogError, Message, PartitionId, Record, StreamConfig

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from liftlog.core.replica.state import FAILED, READY
+from liftlog.core.replica.state.log import FAILED, READY
 from liftlog.eventlog import Sparing
 from liftlog.messages import (
     TIMER_TICK,

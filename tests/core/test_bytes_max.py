@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica import holding
+from liftlog.core.replica.publishing import holding
 from liftlog.messages import AlterStreamRequest, DoneReply, MessageDeleted, StreamChanges
 from liftlog.mutants import Mutants
 from liftlog.types import Message, PartitionId, StreamConfig

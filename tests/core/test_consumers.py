@@ -546,7 +546,7 @@ def test_k1_who_begins_with_the_last_messages_is_told_of_what_somebody_knows_to_
 
 
 def test_k1_too_many_subjects_to_begin_with_the_last_of_each_are_refused(monkeypatch: Any) -> None:
-    monkeypatch.setattr("liftlog.core.replica.consumermaking.LASTS_MAX", 2)
+    monkeypatch.setattr("liftlog.core.replica.delivering.consumermaking.LASTS_MAX", 2)
     monkeypatch.setattr("liftlog.core.consumers.making.LASTS_MAX", 2)
     world, partition = ready(0)
     mixed(world, partition, "a", "b", "c")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.replica.sequencer import sequence
+from liftlog.core.replica.publishing.sequencer import sequence
 from liftlog.format import decode_records
 from liftlog.options.envelope import (
     ACK,

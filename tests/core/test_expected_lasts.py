@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.replica import lasts
-from liftlog.core.replica.lasts import NOTE_BYTES, WAIT_MS, LastRecords
+from liftlog.core.replica.publishing import lasts
+from liftlog.core.replica.publishing.lasts import NOTE_BYTES, WAIT_MS, LastRecords
 from liftlog.messages import ERR_NOT_READY, LastsTold, RefusePublishes
 from liftlog.mutants import Mutants
 from liftlog.options.envelope import Envelope, seal

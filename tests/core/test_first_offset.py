@@ -10,7 +10,7 @@ from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.commands import UNSENT, CreateStream
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica.beginning import begins_at
+from liftlog.core.replica.state.beginning import begins_at
 from liftlog.messages import (
     FETCH_DIVERGED,
     CreateStreamRequest,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.metadata import levels
-from liftlog.core.replica import frontlimits
+from liftlog.core.replica.removal import frontlimits
 from liftlog.messages import (
     AlterStreamRequest,
     DeleteMessageRequest,

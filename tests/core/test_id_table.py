@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.replica.id_table import PARTS, UNKNOWN, IdTable
+from liftlog.core.replica.publishing.id_table import PARTS, UNKNOWN, IdTable
 
 IDS = [b"a", b"b", b"c", b"d"]
 Steps = st.lists(st.tuples(st.sampled_from(IDS), st.integers(0, 60), st.booleans()), max_size=60)

@@ -13,7 +13,7 @@ from liftlog.core.metadata.commands import TailReport
 from liftlog.core.metadata.pairs import found_of
 from liftlog.core.metadata.records import LastKnown, PartitionState, StreamState
 from liftlog.core.metadata.standins import greatest_last_known
-from liftlog.core.replica.entries import RUNS_MAX, BadEntry, decode_removed, encode_removed
+from liftlog.core.replica.removal.entries import RUNS_MAX, BadEntry, decode_removed, encode_removed
 from liftlog.format import decode_records, encode_values
 from liftlog.messages import (
     LAST_OF_SUBJECT,

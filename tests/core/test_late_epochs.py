@@ -11,8 +11,8 @@ from itertools import combinations_with_replacement
 from types import SimpleNamespace
 from typing import Any
 
-from liftlog.core.replica.damage import Damage
 from liftlog.core.replica.serving import Serving
+from liftlog.core.replica.state.damage import Damage
 from liftlog.epochs import EpochHistory
 from liftlog.messages import FETCH_DAMAGED, FETCH_DIVERGED, Fetch, FetchReply
 from liftlog.mutants import Mutants

@@ -13,9 +13,9 @@ from liftlog.bounds import TTL_MOST_MS
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica import lifetimes
-from liftlog.core.replica.entries import BadEntry, Outlived, decode_entry, encode_come_to
-from liftlog.core.replica.lifetimes import Lifetimes
+from liftlog.core.replica.removal import lifetimes
+from liftlog.core.replica.removal.entries import BadEntry, Outlived, decode_entry, encode_come_to
+from liftlog.core.replica.removal.lifetimes import Lifetimes
 from liftlog.messages import (
     ERR_HEADER,
     ERR_TTL_DISABLED,

@@ -14,8 +14,8 @@ from liftlog.core.metadata.commands import UNSENT, ChangeIsr
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.replica import Replica
-from liftlog.core.replica.role_state import FollowerState, Following, LeaderState
-from liftlog.core.replica.state import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
+from liftlog.core.replica.state.log import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
+from liftlog.core.replica.state.role import FollowerState, Following, LeaderState
 from liftlog.format import encode_messages
 from liftlog.messages import Compacted
 from liftlog.nodeconfig import NodeConfig

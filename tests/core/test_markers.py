@@ -12,7 +12,7 @@ from msgspec import UNSET
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica.markers import Markers, Over, is_literal, over
+from liftlog.core.replica.removal.markers import Markers, Over, is_literal, over
 from liftlog.format import decode_records
 from liftlog.messages import (
     AlterStreamRequest,

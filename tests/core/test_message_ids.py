@@ -14,7 +14,7 @@ from liftlog.client.publisher import identified, result_of
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered
 from liftlog.core.metadata.subjects import config_problem
-from liftlog.core.replica.message_ids import RememberedIds
+from liftlog.core.replica.publishing.message_ids import RememberedIds
 from liftlog.format import decode_records
 from liftlog.messages import (
     AckPublishes,

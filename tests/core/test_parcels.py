@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from liftlog import codec as codecs
 from liftlog.core.guards import Guards
-from liftlog.core.replica.parcels import open_parcel, stored
+from liftlog.core.replica.publishing.parcels import open_parcel, stored
 from liftlog.format import decode_records, read_header
 from liftlog.messages import AckPublishes, Published
 from liftlog.mutants import Mutants

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.replica.producer_table import PLACES, Fenced, Lies, NotDue, ProducerTable, TooOld
+from liftlog.core.replica.publishing.producer_table import PLACES, Fenced, Lies, NotDue, ProducerTable, TooOld
 from liftlog.options.numbered import Numbered, StoredNumber, lines_of, stored_number
 from liftlog.parcel import ParcelRecord, seal_parcel, with_lines
 from tests.core.test_headers import block

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.replica.message_ids import RememberedIds
+from liftlog.core.replica.publishing.message_ids import RememberedIds
 from liftlog.format import decode_records
 from liftlog.messages import (
     AlterStreamRequest,

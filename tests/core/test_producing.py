@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from liftlog.client import producing
 from liftlog.client.producing import IN_FLIGHT_MAX, NumberedPublisher, begin_run
 from liftlog.client.publisher import PublishResult
-from liftlog.core.replica.producer_table import Fenced, Lies, NotDue, ProducerTable
+from liftlog.core.replica.publishing.producer_table import Fenced, Lies, NotDue, ProducerTable
 from liftlog.options.numbered import Numbered
 from liftlog.types import LiftlogError
 

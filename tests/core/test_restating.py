@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.replica.entries import Restated, decode_entry, encode_restated
+from liftlog.core.replica.removal.entries import Restated, decode_entry, encode_restated
 from liftlog.messages import (
     AlterStreamRequest,
     DeleteConsumerRequest,
@@ -26,8 +26,8 @@ from tests.core.test_subject_purge import filled, purge
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog.core.replica.restating.ENTRIES_MIN", 3)
-    monkeypatch.setattr("liftlog.core.replica.restating.CONSUMER_SHARE", 0)
+    monkeypatch.setattr("liftlog.core.replica.removal.restating.ENTRIES_MIN", 3)
+    monkeypatch.setattr("liftlog.core.replica.removal.restating.CONSUMER_SHARE", 0)
 
 
 def starts(world: World, partition: PartitionId) -> set[int]:

@@ -10,9 +10,9 @@ from msgspec import UNSET
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica import rollups
-from liftlog.core.replica.entries import BadEntry, RolledUp, decode_entry, encode_come_to
-from liftlog.core.replica.rolling import of_one_subject
+from liftlog.core.replica.publishing.rolling import of_one_subject
+from liftlog.core.replica.removal import rollups
+from liftlog.core.replica.removal.entries import BadEntry, RolledUp, decode_entry, encode_come_to
 from liftlog.messages import (
     ERR_HEADER,
     ERR_ROLLUP_DISABLED,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from liftlog.codec import CODECS
-from liftlog.core.replica.sequencer import sequence
+from liftlog.core.replica.publishing.sequencer import sequence
 from liftlog.format import decode_records, parse_batch, read_header
 from liftlog.options.reading import read
 from liftlog.types import Message, PartitionId

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.replica.subjectpurge import by_epoch
+from liftlog.core.replica.removal.subjectpurge import by_epoch
 from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     DeleteMessageRequest,

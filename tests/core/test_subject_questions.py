@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.replica.indexstate import KEPT_MS
+from liftlog.core.replica.state.indexstate import KEPT_MS
 from liftlog.messages import (
     ERR_DAMAGED,
     ERR_INDEX_RENEWED,

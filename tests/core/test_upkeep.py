@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica.keys import encode
+from liftlog.core.replica.publishing.keys import encode
 from liftlog.format import decode_records
 from liftlog.messages import (
     Compacted,

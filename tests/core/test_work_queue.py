@@ -10,7 +10,7 @@ from msgspec import UNSET
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.limits import limits_problem
-from liftlog.core.replica.entries import RemovedRuns, decode_entry, encode_removed
+from liftlog.core.replica.removal.entries import RemovedRuns, decode_entry, encode_removed
 from liftlog.messages import (
     ConsumerConfig,
     CreateConsumerRequest,

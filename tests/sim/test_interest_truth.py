@@ -16,7 +16,7 @@ from liftlog.core.consumers.entries import (
     Done,
     encode_entry,
 )
-from liftlog.core.replica.entries import encode_removed
+from liftlog.core.replica.removal.entries import encode_removed
 from liftlog.messages import ConsumerConfig
 from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation

@@ -9,7 +9,7 @@ import pytest
 
 from liftlog.core.metadata.commands import UNSENT, ExpireNode
 from liftlog.core.replica.replica import Replica
-from liftlog.core.replica.state import FAILED, READY
+from liftlog.core.replica.state.log import FAILED, READY
 from liftlog.messages import (
     TIMER_TICK,
     AppendRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.guards import Guards
-from liftlog.core.replica.parcels import open_parcel
+from liftlog.core.replica.publishing.parcels import open_parcel
 from liftlog.messages import AckPublishes
 from liftlog.mutants import NO_MUTANTS
 from liftlog.options.wishes import Refusal

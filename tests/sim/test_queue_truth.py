@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.consumers.entries import ACKED, AT_LIMIT, Created, Done, encode_entry
-from liftlog.core.replica.entries import encode_removed
+from liftlog.core.replica.removal.entries import encode_removed
 from liftlog.messages import ConsumerConfig
 from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
 from liftlog_sim.truth.consumers import ConsumerTruth

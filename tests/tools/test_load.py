@@ -9,7 +9,7 @@ import pytest
 from liftlog.bench import load
 from liftlog.bench.load import Generator, Load, LoadError
 from liftlog.core.guards import Guards
-from liftlog.core.replica.parcels import open_parcel
+from liftlog.core.replica.publishing.parcels import open_parcel
 from liftlog.parcel import Parcel
 from liftlog.types import Message, StreamConfig
 

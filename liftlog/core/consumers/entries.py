@@ -1,5 +1,5 @@
 """What a partition's journal says of its consumers (K1-K8): one entry, one of these, in MessagePack behind a
-kind byte of its own; the other kinds stand in `liftlog/core/replica/entries.py`.
+kind byte of its own; the other kinds stand in `liftlog/core/replica/removal/entries.py`.
 
 A consumer's *number* is where the entry ends that has made it: no other one ever has it. What was delivered
 is named with the epochs of the data that wrote it. Where an operator had a leader elected that lacks data,

@@ -1,5 +1,5 @@
 """Who waits for messages of one consumer, and in which order they are looked at: the one place where a leader
-keeps those that pull (ADR 0091). Who of them is given messages says `liftlog/core/replica/priorities.py`.
+keeps those that pull (ADR 0091). Who of them is given messages says the leader's `delivering/priorities.py`.
 """
 
 from __future__ import annotations

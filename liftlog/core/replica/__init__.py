@@ -1,1 +1,1 @@
-"""ISR replication of one partition; `state.py` opens with the theory."""
+"""ISR replication of one partition; `state/log.py` opens with the theory, `replica.py` routes."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from liftlog.batchparts import slice_batch
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
-from liftlog.core.replica.beginning import first_of
-from liftlog.core.replica.role_state import Following
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.state.beginning import first_of
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import Following
 from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header
 from liftlog.messages import (
     FETCH_BELOW_START,

@@ -8,8 +8,8 @@ have everything committed, and are removed when they have not caught up for too 
 from __future__ import annotations
 
 from liftlog.core.metadata.commands import UNSENT, ChangeIsr, ForgetSlow
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.state import START_MOVED, LogState
+from liftlog.core.replica.state.log import START_MOVED, LogState
+from liftlog.core.replica.state.role import LeaderState
 
 
 class IsrKeeper:

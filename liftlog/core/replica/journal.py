@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from liftlog.core.replica.consuming import ConsumersLead
-from liftlog.core.replica.entries import encode_removed
-from liftlog.core.replica.forbidding import not_deleted
-from liftlog.core.replica.frontlimits import FrontLimits
+from liftlog.core.replica.delivering.consuming import ConsumersLead
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
-from liftlog.core.replica.lifetimes import Lifetimes
-from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.state import LogState
-from liftlog.core.replica.subjectpurge import SubjectPurges, deciding_refusal
+from liftlog.core.replica.removal.entries import encode_removed
+from liftlog.core.replica.removal.frontlimits import FrontLimits
+from liftlog.core.replica.removal.lifetimes import Lifetimes
+from liftlog.core.replica.removal.removed import Removed
+from liftlog.core.replica.removal.subjectpurge import SubjectPurges, deciding_refusal
+from liftlog.core.replica.state.forbidding import not_deleted
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import encode_values
 from liftlog.messages import (
     ERR_NOT_LEADER,

@@ -13,21 +13,28 @@ from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import listened_to
-from liftlog.core.replica.answers import WantedAnswers, answers_to
-from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, about_us, unfit
-from liftlog.core.replica.forbidding import read_only, takes_nothing
-from liftlog.core.replica.holding import NotNow, PartitionRoom, is_bounded
-from liftlog.core.replica.inflight import Inflight
-from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.listening import Listening
-from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
-from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
-from liftlog.core.replica.repeats import Repeats
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.rolling import wishes_here
-from liftlog.core.replica.sequencer import sequence
-from liftlog.core.replica.staging import Staging
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.publishing.answers import WantedAnswers, answers_to
+from liftlog.core.replica.publishing.expecting import (
+    ExpectedPlaces,
+    Refusals,
+    Unfit,
+    Unknown,
+    about_us,
+    unfit,
+)
+from liftlog.core.replica.publishing.holding import NotNow, PartitionRoom, is_bounded
+from liftlog.core.replica.publishing.inflight import Inflight
+from liftlog.core.replica.publishing.lasts import NOBODY, JudgeNow, LastRecords
+from liftlog.core.replica.publishing.message_ids import Again, NotNext, RememberedIds
+from liftlog.core.replica.publishing.parcels import halves, opened, parcel_of, runs, stored
+from liftlog.core.replica.publishing.repeats import Repeats
+from liftlog.core.replica.publishing.rolling import wishes_here
+from liftlog.core.replica.publishing.sequencer import sequence
+from liftlog.core.replica.publishing.staging import Staging
+from liftlog.core.replica.state.forbidding import read_only, takes_nothing
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
 from liftlog.messages import (
     ERR_ENVELOPE_DAMAGED,
     ERR_EXPECTED_LAST,

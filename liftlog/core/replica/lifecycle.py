@@ -6,8 +6,8 @@ before.
 
 from __future__ import annotations
 
-from liftlog.core.replica.beginning import opening_of
-from liftlog.core.replica.state import FAILED, LogState
+from liftlog.core.replica.state.beginning import opening_of
+from liftlog.core.replica.state.log import FAILED, LogState
 from liftlog.messages import RebuildLog
 from liftlog.types import LogSummary
 

@@ -8,10 +8,10 @@ retry.
 
 from __future__ import annotations
 
-from liftlog.core.replica.forbidding import not_purged
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.sourcing import front_max
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.copying.sourcing import front_max
+from liftlog.core.replica.state.forbidding import not_purged
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
 from liftlog.messages import (
     ERR_INVALID,
     ERR_NOT_LEADER,

@@ -12,9 +12,9 @@ which it says; it waits until that is all that was committed of the journal when
 
 from __future__ import annotations
 
-from liftlog.core.replica.indexstate import KEPT_MS
-from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import JOBS_WAIT, LogState
+from liftlog.core.replica.removal.removed import Removed
+from liftlog.core.replica.state.indexstate import KEPT_MS
+from liftlog.core.replica.state.log import JOBS_WAIT, LogState
 from liftlog.messages import (
     ERR_DAMAGED,
     ERR_FAILED,

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from liftlog.core.replica.origin import mirror_reply
-from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.state import READY, LogState
-from liftlog.core.replica.tail import cut_batches
+from liftlog.core.replica.copying.origin import mirror_reply
+from liftlog.core.replica.removal.removed import Removed
+from liftlog.core.replica.state.log import READY, LogState
+from liftlog.core.replica.state.tail import cut_batches
 from liftlog.messages import (
     ERR_COMPACTED,
     ERR_DAMAGED,

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from liftlog.batchparts import slice_batch
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.state.log import LogState
 from liftlog.format import CorruptBatch, parse_batch
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRepaired, RangeFetch, RangeReply, Send
 from liftlog.types import Batch, LiftlogError, OffsetRange

@@ -1,4 +1,4 @@
-"""One replica: its log, its roles, and who hears of what. The theory stands in `state.py`.
+"""One replica: its log, its roles, and who hears of what. The theory is in `state/log.py`.
 
     events, ticks, applied metadata --> a role --> the state's transitions --> changes --> others react
 
@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.replica.beginning import ends_below_first, opening_of
-from liftlog.core.replica.entry import entry
 from liftlog.core.replica.follower import Follower
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifecycle import Reopening
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.reader import Readers
-from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.repair import Repairs
-from liftlog.core.replica.role_state import Following
 from liftlog.core.replica.roles import LeaderRoles, hear_folded, hear_subjects, leader_roles
 from liftlog.core.replica.serving import range_refusal, refuse
-from liftlog.core.replica.state import (
+from liftlog.core.replica.state.beginning import ends_below_first, opening_of
+from liftlog.core.replica.state.entry import entry
+from liftlog.core.replica.state.log import (
     COMMITTED_CUT,
     FAILED,
     HW_MOVED,
@@ -36,6 +35,7 @@ from liftlog.core.replica.state import (
     WHOLE,
     LogState,
 )
+from liftlog.core.replica.state.role import Following
 from liftlog.core.replica.upkeep import Upkeep
 from liftlog.core.replica.view import LogView
 from liftlog.messages import (

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.replica.consuming import ConsumersLead
-from liftlog.core.replica.frontlimits import FrontLimits
+from liftlog.core.replica.copying.mirroring import Mirroring
+from liftlog.core.replica.copying.recounting import Recounting
+from liftlog.core.replica.copying.sourcing import Sourcing
+from liftlog.core.replica.delivering.consuming import ConsumersLead
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
-from liftlog.core.replica.lifetimes import Lifetimes
-from liftlog.core.replica.markers import Markers
-from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
-from liftlog.core.replica.recounting import Recounting
-from liftlog.core.replica.removed import Removed
-from liftlog.core.replica.restating import Restating
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.rollups import RollUps
+from liftlog.core.replica.removal.frontlimits import FrontLimits
+from liftlog.core.replica.removal.lifetimes import Lifetimes
+from liftlog.core.replica.removal.markers import Markers
+from liftlog.core.replica.removal.removed import Removed
+from liftlog.core.replica.removal.restating import Restating
+from liftlog.core.replica.removal.rollups import RollUps
+from liftlog.core.replica.removal.subjectlimits import SubjectLimits
+from liftlog.core.replica.removal.subjectpurge import SubjectPurges
 from liftlog.core.replica.serving import Serving
-from liftlog.core.replica.sourcing import Sourcing
-from liftlog.core.replica.state import LogState
-from liftlog.core.replica.subjectlimits import SubjectLimits
-from liftlog.core.replica.subjectpurge import SubjectPurges
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
 from liftlog.messages import (
     ConsumerRequest,
     Deleting,

@@ -19,9 +19,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from liftlog.core.context import Context
-from liftlog.core.replica.beginning import first_of
-from liftlog.core.replica.role_state import FollowerState, LeaderState
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.state.beginning import first_of
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import FollowerState, LeaderState
 from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_BELOW_START,

@@ -24,8 +24,8 @@ stays true for ever, and a replica keeps the greatest that it has heard, across 
 
 from __future__ import annotations
 
-from liftlog.core.replica.sourcing import front_max
-from liftlog.core.replica.state import FAILED, READY, LogState
+from liftlog.core.replica.copying.sourcing import front_max
+from liftlog.core.replica.state.log import FAILED, READY, LogState
 from liftlog.messages import (
     Compacted,
     CompactLog,

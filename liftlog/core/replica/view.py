@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.replica.role_state import Following, LeaderState
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import Following, LeaderState
 from liftlog.epochs import EpochHistory
 from liftlog.types import EpochStart, PartitionId
 

@@ -29,7 +29,7 @@ from liftlog.client.publisher import result_of
 from liftlog.codec import CODECS
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, author, decode_command
-from liftlog.core.replica.parcels import open_parcel, stored
+from liftlog.core.replica.publishing.parcels import open_parcel, stored
 from liftlog.format import CorruptBatch, decode_records, encode_messages, parse_batch
 from liftlog.messages import (
     ClientMessage,

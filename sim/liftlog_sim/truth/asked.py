@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from liftlog.core.replica.entries import Named
+from liftlog.core.replica.removal.entries import Named
 from liftlog.messages import PurgeSubjectsRequest
 from liftlog.options.headers import ALL_BEFORE, rolled_up_by
 from liftlog.options.lifetime import stored_lifetime

@@ -18,8 +18,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.replica.role_state import LeaderState
-from liftlog.core.replica.state import LogState
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import CorruptBatch, decode_records
 from liftlog.messages import AckPublishes
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from liftlog.core.consumers.entries import ACKED, TERMINATED, Done, decode_entry
-from liftlog.core.replica.entries import Named
+from liftlog.core.replica.removal.entries import Named
 from liftlog.messages import ConsumerConfig, offsets_of
 from liftlog.subjects.grammar import overlap
 from liftlog.types import NUMBER_MAX

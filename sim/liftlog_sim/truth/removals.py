@@ -14,7 +14,14 @@ from collections.abc import Callable
 
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.replica.entries import Named, Outlived, RemovedRuns, Restated, RolledUp, decode_entry
+from liftlog.core.replica.removal.entries import (
+    Named,
+    Outlived,
+    RemovedRuns,
+    Restated,
+    RolledUp,
+    decode_entry,
+)
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
 from liftlog.messages import PurgeSubjectsRequest, SubjectsPurged

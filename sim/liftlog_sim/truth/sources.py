@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from liftlog.core.replica.sourcing import passing
+from liftlog.core.replica.copying.sourcing import passing
 from liftlog.options.copied import copy_of
 from liftlog.types import NUMBER_MAX, Record
 from liftlog_sim.truth.invariants import PartitionTruth, Violation

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import foreign_to, listened_to
-from liftlog.core.replica import entries
-from liftlog.core.replica.holding import is_bounded
+from liftlog.core.replica.publishing.holding import is_bounded
+from liftlog.core.replica.removal import entries
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, decode_values
 from liftlog.types import Batch, PartitionId, StreamConfig

@@ -1,0 +1,155 @@
+"""R28: a mirror. Its leader copies what its origin has committed, to the same offsets.
+
+    asked      of who leads the origin's partition, for what follows the end of our own log: one at a time;
+               the next when what came is committed here
+    copied     each record with its offset, time, subject, headers, key and value. Offsets of which nothing is
+               left there, since they were deleted, or lie below its log start, have no record here either
+    committed  by this partition's own ISR, as any record
+
+The end of the log is all that a new leader has to know, and it knows that (R1). What it inherits uncommitted
+was committed at the origin, so it is kept. Whoever asks has committed all that he has: so an answer, in
+whichever epoch it comes, begins no higher than the log ends, and what it says again is skipped.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.metadata.origins import origin_of, standstill
+from liftlog.core.replica.copying.origin import told_batches
+from liftlog.core.replica.publishing.sequencer import compressed
+from liftlog.core.replica.state.log import LogState
+from liftlog.core.replica.state.role import LeaderState
+from liftlog.format import decode_records, encode_sparse
+from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply
+from liftlog.types import Batch, LiftlogError, PartitionId, Record
+
+GAP_MAX = 1 << 31
+"""So many offsets without a record one batch spans at most."""
+FETCH_BYTES = 256 * 1024
+
+
+class Mirroring:
+    """Of one leader of a partition; of a stream that is no mirror it does nothing."""
+
+    __slots__ = ("_ctx", "_leading", "_log", "_waits", "origin_hw", "problem")
+
+    def __init__(self, log: LogState, leading: LeaderState) -> None:
+        self._ctx = log.ctx
+        self._log = log
+        self._leading = leading
+        self._waits = 0
+        """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
+        self.origin_hw = 0
+        """How far the origin is committed, as it said last."""
+        self.problem = ""
+        """Why nothing comes, by the metadata; empty: it does."""
+
+    @property
+    def on(self) -> bool:
+        """Whether this is a mirror's data."""
+        config = self._log.config
+        return config is not None and bool(config.mirrors) and not self._log.id.is_journal
+
+    @property
+    def lag(self) -> int:
+        """So many offsets are committed at the origin, as it said last, and not here."""
+        return max(0, self.origin_hw - self._log.hw)
+
+    def tick(self) -> None:
+        """Ask, or ask again."""
+        self._waits = max(0, self._waits - 1)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Ask for what follows, if that is due: what came before is committed, and nothing is awaited."""
+        ctx, log = self._ctx, self._log
+        stream = ctx.metadata.by_id.get(log.id.stream)
+        if not self.on or stream is None or self._waits or log.leo > log.hw:
+            return
+        if ctx.fenced or ctx.leaving:
+            return
+        origin = origin_of(ctx.metadata, stream)
+        self.problem = standstill(stream.config, origin.config if origin is not None else None)
+        if self.problem or origin is None:
+            ctx.mark("R28.stands-still")
+            return
+        partition = PartitionId(origin.id, log.id.index)
+        record = ctx.metadata.partitions.get(partition)
+        if record is None or not record.leader:
+            return
+        self._waits = ctx.ticks_of(2 * ctx.config.fetch_wait_ms)
+        fetch = MirrorFetch(
+            partition=partition,
+            mirror=log.id,
+            offset=log.leo,
+            max_bytes=FETCH_BYTES,
+        )
+        ctx.send(record.leader, fetch)
+
+    def on_reply(self, sender: int, reply: MirrorReply) -> bool:
+        """The origin has answered. Whether there is more here now."""
+        ctx, log = self._ctx, self._log
+        self._waits = 0
+        if not self.on or ctx.fenced:
+            return False  # Perhaps it was made a stream of its own meanwhile.
+        if reply.offset > log.leo:
+            ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
+            return False
+        first, self.origin_hw = not self.origin_hw, max(self.origin_hw, reply.hw)
+        if ctx.mutants.mirror_begins_at_hw and first:
+            return self._skip(reply.hw)
+        if reply.status == FETCH_BELOW_START:
+            return self._skip(reply.log_start)
+        if reply.status != FETCH_OK or reply.next_offset <= log.leo:
+            return False
+        try:
+            batches = self._copies(self._origin_log(), reply)
+        except (LiftlogError, ValueError) as error:
+            # Damaged on its way, or of a newer version: it is asked for again at a later tick.
+            ctx.refuse("V3", sender, reply, str(error))
+            return False
+        log.append(batches)
+        ctx.mark("R28.copied")
+        return True
+
+    def _origin_log(self) -> PartitionId:
+        stream = self._ctx.metadata.by_id[self._log.id.stream]
+        origin = origin_of(self._ctx.metadata, stream)
+        if origin is None:
+            raise LiftlogError("the origin was removed meanwhile")
+        return PartitionId(origin.id, self._log.id.index)
+
+    def _skip(self, start: int) -> bool:
+        """What the origin has not any more has no record here."""
+        log = self._log
+        if start <= log.leo:
+            return False
+        log.append([self._batch(log.leo, min(start, log.leo + GAP_MAX), [])])
+        self._ctx.mark("R28.below-start")
+        return True
+
+    def _copies(self, origin: PartitionId, reply: MirrorReply) -> list[Batch]:
+        """Batches of ours, from the end of our log on, with what is left of the origin's up to where the
+        answer reaches: its batches span all of that, so an offset is empty that one of them says to be empty.
+        Raises LiftlogError, ValueError.
+        """
+        copies: list[Batch] = []
+        place = self._log.leo
+        for frame in told_batches(origin, reply):
+            end = frame.end_offset
+            if end <= place:
+                continue
+            left = [record for record in decode_records(frame) if place <= record.offset < end]
+            if self._ctx.mutants.mirror_closes_gaps and left:
+                left = [one._replace(offset=place + number) for number, one in enumerate(left)]
+                end = place + len(left)
+            if len(left) < end - place:
+                self._ctx.mark("R28.gap")
+            copies.append(self._batch(place, end, left))
+            place = end
+        return copies
+
+    def _batch(self, start: int, end: int, left: list[Record]) -> Batch:
+        """Of offsets [start, end) of ours."""
+        config = self._log.config
+        batch = encode_sparse(self._log.id, self._leading.epoch, start, end, left)
+        return compressed(self._log.id, batch, config.codec if config is not None else "none")

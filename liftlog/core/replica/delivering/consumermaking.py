@@ -1,0 +1,360 @@
+"""Which consumers of a partition are being made, altered and deleted, by its leader (K1).
+
+    made         an entry says with what, and where it begins; who asks for the same waits for the same entry
+    found first  where one begins at a time, or with the last message of each subject, storage is asked where
+                 that is: one question at a time, about what is committed now and is not gone by what is
+                 committed of the journal. Nothing is written before; the entry then says all of it, so that
+                 whoever folds it asks nobody
+    deleted      an entry says so
+
+With the office all of this is gone; what becomes of entries is open.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from liftlog.core.consumers.agenda import Agenda
+from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, ConsumerEntry, Created
+from liftlog.core.consumers.idle import IdleConsumers
+from liftlog.core.consumers.making import (
+    LASTS_MAX,
+    begins_at,
+    is_shared,
+    not_altered,
+    not_created,
+    not_of_queue,
+    shared_with,
+    too_many_lasts,
+)
+from liftlog.core.consumers.state import Consumer
+from liftlog.core.replica.delivering.deadletters import stored_subjects
+from liftlog.core.replica.removal.removed import Removed
+from liftlog.core.replica.state.asking import ask_subjects, index_reaches, question_number
+from liftlog.core.replica.state.log import LogState
+from liftlog.messages import (
+    DELIVER_LASTS,
+    DELIVER_TIME,
+    ERR_FAILED,
+    ERR_INDEX_FULL,
+    ERR_NOT_READY,
+    LAST_OF_EACH,
+    AlterConsumerRequest,
+    ClientReply,
+    ConsumerConfig,
+    CreateConsumerRequest,
+    DoneReply,
+    ErrorReply,
+    LookupTime,
+    Named,
+    SubjectsFolded,
+    SubjectsTold,
+    TimeFound,
+)
+from liftlog.types import ClientRef
+
+
+class Desk(Protocol):
+    """Who writes entries and answers: the leader."""
+
+    def write(self, entry: ConsumerEntry) -> int: ...
+
+    def wait_for(self, client: ClientRef, end: int, reply: DoneReply | str) -> None: ...
+
+    def reply(self, client: ClientRef, reply: ClientReply) -> None: ...
+
+    def show(self, client: ClientRef, name: str) -> None: ...
+
+
+class Unplaced(NamedTuple):
+    """A consumer of which it is being found out where it begins, until a tick. `clients`: who wants it."""
+
+    request: CreateConsumerRequest
+    clients: list[ClientRef]
+    until: int
+
+
+class PlaceQuestion(NamedTuple):
+    """What storage works on. `until`: about which offsets, those below; `heeds`: without what is gone by the
+    journal below there.
+    """
+
+    name: str
+    number: int
+    until: int
+    heeds: int
+
+
+class Lasts(NamedTuple):
+    """See `Created`."""
+
+    runs: list[Named]
+    since: int
+    heeds: int
+
+
+NO_LASTS = Lasts([], 0, 0)
+
+
+class ConsumerMaking:
+    """Of one leader. `journal`: the log that the entries stand in."""
+
+    __slots__ = (
+        *("_altering", "_asked", "_creating", "_ctx", "_data", "_desk", "_finding", "_journal", "_removed"),
+        "dropping",
+    )
+
+    def __init__(self, journal: LogState, data: LogState, removed: Removed, desk: Desk) -> None:
+        self._ctx = data.ctx
+        self._journal = journal
+        self._data = data
+        self._removed = removed
+        self._desk = desk
+        self._creating: dict[str, tuple[CreateConsumerRequest, int]] = {}
+        """By name: what was asked for, and where the entry ends."""
+        self._finding: dict[str, Unplaced] = {}
+        """By name, in the order in which they were asked for."""
+        self._asked: PlaceQuestion | None = None
+        self.dropping: dict[int, int] = {}
+        """By number: where the entry ends."""
+        self._altering: dict[int, tuple[ConsumerConfig, int]] = {}
+        """By number: to what, and where the entry ends."""
+
+    @property
+    def asked(self) -> int:
+        """The question that storage has; 0 = none."""
+        return self._asked.number if self._asked is not None else 0
+
+    @property
+    def is_making(self) -> bool:
+        """R27: whether the entry of one is written, and not folded."""
+        return bool(self._creating)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody waits for a question."""
+        return not self._finding
+
+    # -- making ------------------------------------------------------------------------------------
+
+    def create(self, client: ClientRef, request: CreateConsumerRequest) -> None:
+        """K1: whoever asks for the same waits for the same entry."""
+        name, config = request.name, request.config
+        known, creating = self._removed.consumers.by_name.get(name), self._creating.get(name)
+        finding = self._finding.get(name)
+        if known is not None and known.number in self.dropping:
+            text = f"consumer {name!r} is being deleted; try again"
+            self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        elif known is not None and known.config == config:
+            self._ctx.mark("K1.again")
+            self._desk.show(client, name)
+        elif creating is not None and creating[0].config == config:
+            self._ctx.mark("K1.again")
+            self._desk.wait_for(client, creating[1], name)
+        elif finding is not None and finding.request.config == config:
+            self._ctx.mark("K1.again")
+            finding.clients.append(client)
+        elif (refusal := self._refusal(request)) is not None:
+            self._desk.reply(client, refusal)
+        elif config.deliver in (DELIVER_TIME, DELIVER_LASTS):
+            until = self._ctx.ticks + self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+            self._finding[name] = Unplaced(request, [client], until)
+            self.go_on()
+        else:
+            data = self._data
+            start = begins_at(config, data.log_start, data.hw, self._removed.hidden(data.history))
+            self._desk.wait_for(client, self._write(request, start), name)
+
+    def _refusal(self, request: CreateConsumerRequest) -> ErrorReply | None:
+        creating = [asked for asked, _ in self._creating.values()]
+        creating += [one.request for one in self._finding.values() if one.request is not request]
+        consumers = self._removed.consumers
+        refusal = not_created(request, consumers, creating, self._data.hw, stored_subjects(self._data))
+        config = self._data.config
+        if refusal is not None or config is None or not config.is_queue:
+            return refusal
+        refusal, other = not_of_queue(request.config), shared_with(request, consumers, creating)
+        if refusal is None and not self._ctx.decides(("R26.shared", not other)):
+            return is_shared(other)
+        return refusal
+
+    def _write(
+        self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS
+    ) -> int:
+        """Where the entry ends."""
+        line = [entry for entry in self._data.history.entries if entry.start < start][-LINE_MAX:]
+        created = Created(request.name, request.config, start, line, *told)
+        end = self._desk.write(created)
+        self._creating[request.name] = request, end
+        return end
+
+    # -- finding out where one begins ------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Ask storage for the next one, if nothing is to be waited for."""
+        one = next(iter(self._finding.values()), None)
+        data, removed, ctx = self._data, self._removed, self._ctx
+        if one is None or self._asked is not None or ctx.fenced:
+            return
+        config, until = one.request.config, data.hw
+        if not ctx.decides(("K1.unheeded", removed.is_known and removed.folded >= removed.committed)):
+            return
+        if config.deliver == DELIVER_LASTS and not index_reaches(data, until):
+            return
+        if config.deliver == DELIVER_TIME:
+            number = question_number(self._journal)
+            if number:
+                ctx.effects.append(LookupTime(data.id, number, config.timestamp_ms))
+        else:
+            number = ask_subjects(
+                self._journal,
+                data,
+                what=LAST_OF_EACH,
+                least=until,
+                until=until,
+                offset=data.log_start,
+                limit=LASTS_MAX,
+                gone=removed.hidden(data.history),
+                patterns=config.patterns or (">",),
+            )
+        if number:
+            self._asked = PlaceQuestion(one.request.name, number, until, removed.folded)
+
+    def told(self, event: TimeFound | SubjectsTold | SubjectsFolded) -> None:
+        """The answer to the question `asked`."""
+        asked, self._asked = self._asked, None
+        finding = self._finding.get(asked.name) if asked is not None else None
+        if asked is None or finding is None:
+            pass
+        elif isinstance(event, SubjectsFolded):
+            self._data.index.reached(event.folded, event.ready)
+        elif event.error:
+            self._give_up(asked.name, ErrorReply(ERR_FAILED, event.error, True))
+        else:
+            del self._finding[asked.name]
+            self._found(finding, asked, event)
+        self.go_on()
+
+    def _found(self, finding: Unplaced, asked: PlaceQuestion, event: TimeFound | SubjectsTold) -> None:
+        request, data = finding.request, self._data
+        refusal = self._refusal(request)
+        told = NO_LASTS
+        if isinstance(event, TimeFound):
+            start = max(min(event.offset, data.hw), data.log_start)
+        else:
+            told = Lasts([(run.start, run.end - run.start) for run in event.runs], asked.until, asked.heeds)
+            start = event.runs[0].start if event.runs else asked.until
+            refusal = refusal or too_many_lasts(event, self._removed.consumers)
+        if refusal is not None:
+            for client in finding.clients:
+                self._desk.reply(client, refusal)
+            return
+        self._ctx.mark("K1.found")
+        end = self._write(request, start, told)
+        for client in finding.clients:
+            self._desk.wait_for(client, end, request.name)
+
+    def index_folded(self, event: SubjectsFolded) -> None:
+        """Storage has gone on with the index, or says why it cannot."""
+        if event.error:
+            code = ERR_INDEX_FULL if event.full else ERR_FAILED
+            for name, one in list(self._finding.items()):
+                if one.request.config.deliver == DELIVER_LASTS:
+                    self._give_up(name, ErrorReply(code, event.error, not event.full))
+        self.go_on()
+
+    def _give_up(self, name: str, reply: ErrorReply) -> None:
+        for client in self._finding.pop(name).clients:
+            self._desk.reply(client, reply)
+
+    # -- altering and deleting ---------------------------------------------------------------------
+
+    def delete(self, client: ClientRef, name: str) -> bool:
+        """False: there is none of this name."""
+        consumer = self._removed.consumers.by_name.get(name)
+        if consumer is None:
+            return False
+        end = self.drop(consumer.number)
+        if self._ctx.mutants.consumer_deletion_answered_at_append:
+            end = 0
+        self._desk.wait_for(client, end, DoneReply(f"deleted consumer {name}"))
+        return True
+
+    def alter(self, client: ClientRef, request: AlterConsumerRequest, consumer: Consumer) -> None:
+        """K1: whoever asks for the same waits for the same entry."""
+        number, name = consumer.number, consumer.name
+        altering = self._altering.get(number)
+        if altering is not None and altering[0] == request.config:
+            self._ctx.mark("K1.again")
+            self._desk.wait_for(client, altering[1], name)
+        elif altering is not None:
+            text = f"consumer {name!r} is being altered; try again"
+            self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        elif consumer.config == request.config:
+            self._ctx.mark("K1.again")
+            self._desk.show(client, name)
+        elif (refusal := self._not_altered(request, consumer)) is not None:
+            self._desk.reply(client, refusal)
+        else:
+            self._ctx.mark("K1.altered")
+            end = self._desk.write(Altered(number, request.config))
+            self._altering[number] = request.config, end
+            self._desk.wait_for(client, end, name)
+
+    def _not_altered(self, request: AlterConsumerRequest, consumer: Consumer) -> ErrorReply | None:
+        return not_altered(request, consumer, self._removed.consumers, stored_subjects(self._data))
+
+    def changes(self, number: int) -> bool:
+        """Whether it is being altered or deleted: nothing is delivered until that is folded."""
+        return number in self._altering or number in self.dropping
+
+    def drop(self, number: int) -> int:
+        """Where the entry ends that says that it is no more."""
+        end = self.dropping.get(number)
+        if end is None:
+            end = self.dropping[number] = self._desk.write(ConsumerDeleted(number))
+        return end
+
+    def drop_idle(self, idle: IdleConsumers, agenda: Agenda) -> None:
+        """K1: those that nobody has used in so long, and nobody waits for."""
+        for consumer in idle.over(self._removed.consumers, self._ctx.ticks):
+            flight = agenda.flights.get(consumer.number)
+            if flight is not None and flight.pulls:
+                idle.heard(consumer)
+            elif consumer.number not in self.dropping:
+                self._ctx.mark("K1.inactive")
+                self.drop(consumer.number)
+
+    # -- time and ends -----------------------------------------------------------------------------------
+
+    def folded(self, end: int) -> list[int]:
+        """The journal is folded up to there. Whose deletion that has."""
+        self._creating = {name: one for name, one in self._creating.items() if one[1] > end}
+        self._altering = {number: one for number, one in self._altering.items() if one[1] > end}
+        dropped = [number for number, until in self.dropping.items() if until <= end]
+        for number in dropped:
+            del self.dropping[number]
+        return dropped
+
+    def tick(self) -> None:
+        """Nobody waits for ever."""
+        for name, one in list(self._finding.items()):
+            if one.until <= self._ctx.ticks:
+                text = f"it is not known yet where consumer {name!r} begins: the subject index has come to"
+                text = f"{text} offset {max(self._data.index.folded, 0)} of {self._data.hw}; ask again"
+                self._give_up(name, ErrorReply(ERR_NOT_READY, text, True))
+        self.go_on()
+
+    def end(self, code: str, text: str) -> None:
+        """This leader makes none of those for which nothing is written."""
+        for name in list(self._finding):
+            self._give_up(name, ErrorReply(code, text, True))
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone."""
+        for name, one in list(self._finding.items()):
+            left = [each for each in one.clients if each != client]
+            if left:
+                self._finding[name] = one._replace(clients=left)
+            else:
+                del self._finding[name]

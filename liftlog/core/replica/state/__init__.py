@@ -1,0 +1,1 @@
+"""What is known of one copy, and what its roles know; and what all of them use of it."""
