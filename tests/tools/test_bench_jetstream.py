@@ -113,6 +113,7 @@ def test_options_that_make_no_sense_are_refused(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", ["1", pytest.param("3", marks=pytest.mark.nightly)])
 def test_all_works_on_real_servers(capsys: pytest.CaptureFixture[str], replicas: str) -> None:

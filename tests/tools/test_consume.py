@@ -144,6 +144,7 @@ def test_options_that_make_no_sense_are_refused(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_all_ways_of_real_consumers_and_100_of_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -113,6 +113,7 @@ def test_a_number_of_kills_that_makes_no_sense_is_refused(capsys: pytest.Capture
     assert "--kills 0 is out of range; choose 1 to 1000" in capsys.readouterr().err
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_two_kills_of_real_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "failover", "--kills", "2", "--json"]) == 0

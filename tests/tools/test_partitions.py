@@ -60,6 +60,7 @@ def test_options_that_make_no_sense_are_refused(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.real
 @pytest.mark.slow
 def test_thirty_partitions_of_real_nodes_and_two_kills(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
