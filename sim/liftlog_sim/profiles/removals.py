@@ -18,7 +18,7 @@ QUEUE_SHARE = 0.4
 """So many of the streams are work queues, where there are consumers (R26)."""
 INTEREST_SHARE = 0.5
 """And of so many of the others messages go by interest (R27)."""
-RESTLESS_SHARE = 0.4
+RESTLESS_SHARE = 0.25
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
