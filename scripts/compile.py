@@ -32,9 +32,10 @@ PACKAGES = {"liftlog": ".", "liftlog_sim": "sim", "liftlog_spec": "spec", "liftl
 ROOMS = (
     *("liftlog/core", "liftlog/storage", "liftlog/trace", "liftlog/options"),
     *("liftlog/format.py", "liftlog/codec.py", "liftlog/epochs.py"),
-    *("liftlog/messages/intake.py", "liftlog/driver/interpreter.py"),
+    *("liftlog/messages/intake.py", "liftlog/driver", "liftlog/subjects"),
     *("liftlog_sim/kernel.py", "liftlog_sim/chance", "liftlog_sim/devices", "liftlog_sim/truth"),
     *("liftlog_sim/watching", "liftlog_sim/workload", "liftlog_sim/refine"),
+    "liftlog_sim/runs/step_gear.py",
     *("liftlog_spec/refine", "liftlog_spec/run/expressions.py"),
 )
 """Where a sweep spends its time."""
@@ -42,11 +43,7 @@ KEPT = {
     "liftlog/core/metadata/metadata.py": "its base has slots and lies beside structs",
     "liftlog/core/total_loss": "runs once in a cluster's life",
     "liftlog_sim/devices/frames.py": "derives from bytes",
-    "liftlog_sim/devices/bus.py": "can be, and has not run so",
-    "liftlog_sim/devices/network.py": "can be, and has not run so",
-    "liftlog_sim/devices/storage.py": "can be, and has not run so",
     "liftlog_sim/devices/still.py": "assigns two names at once in a class",
-    "liftlog_sim/refine/replicas.py": "can be, and has not run so",
     "liftlog_sim/workload/workload.py": "studies derive from its clients",
 }
 """What of that stays Python, and why."""

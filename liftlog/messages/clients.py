@@ -186,8 +186,8 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     @property
     def named(self) -> dict[str, Any]:
         """The new values, by the names of their fields."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in values.items() if value is not UNSET}
+        fields = self.__struct_fields__
+        return {name: value for name in fields if (value := getattr(self, name)) is not UNSET}
 
 
 class AlterStreamRequest(Struct):

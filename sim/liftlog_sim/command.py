@@ -333,9 +333,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from liftlog_sim.sweeps.twice import chosen, partings
 
     check_failures(arguments)
-    sources = sources_hash()
+    sources = ""
     if arguments.record is not None:
         check_place(arguments.record)
+        sources = sources_hash()
         if arguments.studies:
             raise LiftlogError("--record is of liftlog's own worlds: leave --with out")
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]

@@ -235,3 +235,15 @@ def test_a_stated_fate_befalls_the_message_that_it_names() -> None:
         network.send(1, 2, Heartbeat(1, number, 0))
     kernel.run_until(SECOND)
     assert arrived == [0, 2, 3, 2] or arrived == [0, 2, 2, 3], "what is not stated arrives once"
+
+
+def test_a_world_of_fewer_nodes_has_fewer_that_join() -> None:
+    """Seed 514 with `--nodes 3`: of three nodes one or two were to join, and no stream got its copies."""
+    drawn = draw_knobs(514, profile="growing")
+    assert drawn.joiners and drawn.nodes - drawn.joiners == 3
+    for nodes, joiners in ((2, 0), (3, 0), (4, 1), (6, 3)):
+        sized = draw_knobs(514, profile="growing", nodes=nodes)
+        assert (sized.nodes, sized.joiners) == (nodes, joiners)
+        assert sized.node_config(1).voters == tuple(range(1, min(nodes, 3) + 1))
+    plain = draw_knobs(0, profile="kills", nodes=5)
+    assert (plain.nodes, plain.joiners) == (5, 0)

@@ -118,7 +118,7 @@ def since(command: Command) -> int:
 
 def is_above(command: Command, level: int) -> bool:
     """Whether a command may mean nothing at this level. What raises the level brings its own reasons."""
-    return since(command) > level and not isinstance(command, RaiseLevel)
+    return level < NEWEST and since(command) > level and not isinstance(command, RaiseLevel)
 
 
 def refusal(command: Command, level: int) -> str:

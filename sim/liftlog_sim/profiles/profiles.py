@@ -31,6 +31,7 @@ from liftlog_sim.profiles.settings import (
     draw_streams,
     expecting_of,
     index_decay_us,
+    of_size,
     parcels_of,
     questions_of,
     remembering,
@@ -106,9 +107,7 @@ def draw_knobs(
         if not knobs.takes_snapshots:
             knobs = with_snapshots(seed, knobs)
     knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
-    changes: dict[str, object] = {}
-    if nodes:
-        changes["nodes"] = nodes
+    changes: dict[str, object] = of_size(knobs, nodes) if nodes else {}
     if streams:
         changes["streams"] = draw_streams(draws, nodes or knobs.nodes, streams)
     elif nodes and any(config.replication_factor > nodes for config in knobs.streams):

@@ -285,3 +285,12 @@ def with_other_minima(draws: Draws, knobs: Knobs) -> Knobs:
     damaged = unsynced or hunted or any(kind not in HARMLESS for kind, _ in knobs.faults)
     often_us = min(knobs.alter_interval_us, draws.choice((300, 1000, 3000)) * MILLISECOND)
     return msgspec.structs.replace(knobs, minimum_from=2 if damaged else 1, alter_interval_us=often_us)
+
+
+def of_size(knobs: Knobs, nodes: int) -> dict[str, object]:
+    """What else a world has so many nodes for: who founds it, who joins it later, and who votes. As many as
+    are drawn found it, if there are so many: fewer nodes are fewer that join.
+    """
+    founders = min(nodes, knobs.nodes - knobs.joiners)
+    joiners = nodes - founders if knobs.joiners else 0
+    return {"nodes": nodes, "joiners": joiners, "voters": min(knobs.voters, nodes)}
