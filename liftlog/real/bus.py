@@ -37,6 +37,7 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellFast,
     TellStaged,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
@@ -248,6 +249,11 @@ class NatsBus:
         """L11: these wait for the end of their batches."""
         if told.partition not in self._silent:
             self._write_answers(nats_wire.staged(told))
+
+    def fast(self, told: TellFast) -> None:
+        """L12: of a fast batch."""
+        if told.partition not in self._silent:
+            self._write_answers(nats_wire.fast(told))
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if refusal.code in nats_wire.HEADER_CODES:

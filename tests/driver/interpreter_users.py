@@ -40,6 +40,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
     Subscribe,
+    TellFast,
     TellStaged,
     TimerFired,
     Unsubscribe,
@@ -266,6 +267,8 @@ class Expected:
                 self._call("acknowledge", effect)
             case TellStaged():
                 self._call("staged", effect)
+            case TellFast():
+                self._call("fast", effect)
             case RefusePublishes():
                 self._call("refuse", effect)
             case ReplyClient():

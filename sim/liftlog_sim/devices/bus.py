@@ -29,8 +29,10 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellFast,
     TellStaged,
 )
+from liftlog.options.fast import any_fast
 from liftlog.options.reading import are_plain
 from liftlog.subjects.trie import Trie
 from liftlog.types import Message, PartitionId
@@ -88,6 +90,7 @@ class SimBus:
         "_patterns",
         "_subscriptions",
         "on_acks",
+        "on_fast",
         "on_publish",
         "on_refusals",
         "options",
@@ -110,6 +113,7 @@ class SimBus:
         """Until when the server had the subscription of a leader in an epoch to a subject."""
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
+        self.on_fast: Callable[[TellFast], None] = lambda told: None
         self.on_refusals: OnRefusals = lambda refusal: None
         self.on_publish: Callable[[bytes], None] = lambda subject: None
         self.published = 0
@@ -399,6 +403,10 @@ class BusConnection:
     def staged(self, told: TellStaged) -> None:
         """Simulated publishers send on and do not wait for that."""
 
+    def fast(self, told: TellFast) -> None:
+        if self._answers(told):
+            self._carry_back("TellFast", self._fast_arrives, told)
+
     def refuse(self, refusal: RefusePublishes) -> None:
         if self._answers(refusal):
             self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
@@ -433,7 +441,7 @@ class BusConnection:
         if delay_us >= 0:
             self._kernel.after(delay_us, arrive, what)
 
-    def _answers(self, told: AckPublishes | RefusePublishes) -> bool:
+    def _answers(self, told: AckPublishes | RefusePublishes | TellFast) -> bool:
         """Whether this leaves; what nobody is to hear takes its time all the same."""
         silent = told.partition in self._silent and any(told.replies)
         return self._attached and self._up and not self._broken() and not silent
@@ -505,10 +513,14 @@ class BusConnection:
         if not request.ack_reply:
             messages = [message._replace(reply=b"") for message in messages]
         partition, epoch, now_ms = request.partition, request.epoch, self._clock.wall_ms()
-        self._post(Published(partition, epoch, list(messages), now_ms, are_plain(messages)))
+        plain = are_plain(messages) and not any_fast(messages)
+        self._post(Published(partition, epoch, list(messages), now_ms, plain))
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
         self._bus.on_acks(self._bus.without_letters(acks, ""))
+
+    def _fast_arrives(self, told: TellFast, second: object) -> None:
+        self._bus.on_fast(told)
 
     def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
         self._bus.on_refusals(self._bus.without_letters(refusal, refusal.description))
