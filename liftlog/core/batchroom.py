@@ -32,6 +32,14 @@ class BatchRoom:
         """One more."""
         self.batches += 1
 
+    def begin_fast(self) -> None:
+        """One more fast one."""
+        self.fast += 1
+
+    def end_fast(self) -> None:
+        """One less."""
+        self.fast -= 1
+
     def add(self, size: int) -> None:
         """A message of one is kept."""
         self.size += size

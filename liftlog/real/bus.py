@@ -241,17 +241,14 @@ class NatsBus:
             self.flush()
 
     def acknowledge(self, acks: AckPublishes) -> None:
-        """Answers leave with the next `flush`."""
         if acks.partition not in self._silent:
             self._write_answers(nats_wire.acknowledgements(acks, self._clock.wall_ms()))
 
     def staged(self, told: TellStaged) -> None:
-        """L11: these wait for the end of their batches."""
         if told.partition not in self._silent:
             self._write_answers(nats_wire.staged(told))
 
     def fast(self, told: TellFast) -> None:
-        """L12: of a fast batch."""
         if told.partition not in self._silent:
             self._write_answers(nats_wire.fast(told))
 

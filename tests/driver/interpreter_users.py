@@ -134,6 +134,9 @@ class Scripted:
     def staged(self, told: Any) -> None:
         self._call("staged", told)
 
+    def fast(self, told: Any) -> None:
+        self._call("fast", told)
+
     def refuse(self, refusal: Any) -> None:
         self._call("refuse", refusal)
 

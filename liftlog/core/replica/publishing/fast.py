@@ -47,25 +47,25 @@ class FastBatch:
         "until",
     )
 
-    def __init__(self, part: FastPart) -> None:
+    def __init__(self, part: FastPart, message: Message) -> None:
         self.id = part.id
         self.most = part.flow
         """So many messages its publisher wants between two acks at most."""
         self.flow = 1
         """And so many there are."""
-        self.last = 0
+        self.last = part.number - 1
         """The number of the last one that came."""
-        self.stored = 0
+        self.stored = self.last
         """Of the last one that is committed."""
-        self.told = 0
+        self.told = self.last
         """Of the last one that was acked."""
         self.offset = NO_OFFSET
         """Where the last one lies that is committed."""
         self.pending = 0
         """So many are not committed yet."""
-        self.size = 0
+        self.size = len(message.value) + len(message.headers)
         """Of the last message, in bytes."""
-        self.reply = b""
+        self.reply = message.reply
         """Where it is told what becomes of it: as the last message said, or the one that ended it."""
         self.ended = False
         """Nothing more is stored, and its last answer is due."""
@@ -76,6 +76,48 @@ class FastBatch:
     def done(self) -> int:
         """All up to this number are committed, but for gaps."""
         return self.stored if self.pending else self.last
+
+    def live(self, until: int) -> None:
+        """Its publisher is there."""
+        self.until = until
+
+    def answer_at(self, reply: bytes) -> None:
+        """What follows is told there."""
+        self.reply = reply
+
+    def pass_to(self, number: int) -> None:
+        """Nothing more comes up to this one."""
+        self.last = number
+
+    def take(self, message: Message, part: FastPart) -> None:
+        """This one is to be stored."""
+        self.last = part.number
+        self.pending += 1
+        self.size = len(message.value) + len(message.headers)
+        self.ended = part.ends
+
+    def end(self) -> None:
+        """Nothing more is stored."""
+        self.ended = True
+
+    def committed(self, one: _Appended) -> None:
+        """These are."""
+        self.pending -= one.messages
+        self.stored, self.offset = one.number, one.offset
+
+    def is_due(self) -> bool:
+        """Whether so many are committed that it is time for an ack, of which it is told then."""
+        steps = (self.done - self.told) // self.flow
+        self.told += max(0, steps) * self.flow
+        return steps > 0
+
+    def pace(self, most: int) -> None:
+        """So many may lie between two acks."""
+        self.flow = min(self.flow * 2, most) if self.flow < most else max(self.flow // 2, most)
+
+    def begin_with(self, flow: int) -> None:
+        """So many do at first."""
+        self.flow = flow
 
 
 class _Appended(NamedTuple):
@@ -129,23 +171,20 @@ class FastBatches:
             if refusal is not None:
                 return wish._replace(refusal=refusal, fast=None)
             batch = self._begin(message, part)
-        batch.until = self._ctx.ticks + self._ctx.ticks_of(SILENT_MS)
+        batch.live(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
         if not part.kept and not part.ends:
             self._ask(batch, message, part)
             return None
         if batch.ended or not self._follows(batch, message, part):
             return None
-        batch.reply = message.reply
+        batch.answer_at(message.reply)
         if not part.kept:
             self._end(batch)
             return None
         if wish.refusal is not None:
             self._refuse(batch, part, wish.refusal)
             return None
-        batch.last = part.number
-        batch.pending += 1
-        batch.size = len(message.value) + len(message.headers)
-        batch.ended = part.ends
+        batch.take(message, part)
         return wish
 
     def _not_begun(self, part: FastPart) -> Refusal | None:
@@ -169,14 +208,11 @@ class FastBatches:
         return None
 
     def _begin(self, message: Message, part: FastPart) -> FastBatch:
-        batch = self._open[part.id] = FastBatch(part)
-        self._ctx.batches.fast += 1
+        batch = self._open[part.id] = FastBatch(part, message)
+        self._ctx.batches.begin_fast()
         self._ctx.mark("L12.begun")
-        batch.last = batch.stored = batch.told = part.number - 1
-        batch.size = len(message.value) + len(message.headers)
-        batch.reply = message.reply
         if len(self._open) == 1:
-            batch.flow = self._most(batch)
+            batch.begin_with(self._most(batch))
         if not part.ends:
             self._tell(batch, "ack", 0, batch.flow)
         return batch
@@ -186,13 +222,13 @@ class FastBatches:
         due = batch.last + 1
         if part.number > due:
             self._ctx.mark("L12.gap")
-            batch.reply = message.reply
+            batch.answer_at(message.reply)
             self._tell(batch, "gap", part.number, due)
         if part.number > due and part.gap_ok:
-            batch.last = part.number - 1
+            batch.pass_to(part.number - 1)
         elif not self._ctx.decides(("L12.due", part.number == due)):
             self._ctx.mark("L12.broken")
-            batch.reply = message.reply
+            batch.answer_at(message.reply)
             self._end(batch)
             return False
         return True
@@ -204,10 +240,10 @@ class FastBatches:
         if part.number > batch.last and not batch.ended:
             self._tell(batch, "gap", part.number + 1, batch.last + 1, reply)
             if not part.gap_ok:
-                batch.reply = reply
+                batch.answer_at(reply)
                 self._end(batch)
                 return
-            batch.last = part.number
+            batch.pass_to(part.number)
         self._tell(batch, "ack", batch.told, batch.flow, reply)
 
     def _refuse(self, batch: FastBatch, part: FastPart, refusal: Refusal) -> None:
@@ -215,7 +251,7 @@ class FastBatches:
         self._ctx.mark("L12.refused")
         self._tell(batch, "err", part.number, refusal=refusal)
         if part.gap_ok and not part.ends:
-            batch.last = part.number
+            batch.pass_to(part.number)
             self._ack(batch)
         else:
             self._end(batch)
@@ -243,22 +279,17 @@ class FastBatches:
         """What lies below is committed: ack it."""
         while self._waiting and self._waiting[0].offset < hw:
             one = self._waiting.popleft()
-            batch = one.batch
-            batch.pending -= one.messages
-            batch.stored, batch.offset = one.number, one.offset
-            self._ack(batch)
+            one.batch.committed(one)
+            self._ack(one.batch)
 
     def _ack(self, batch: FastBatch) -> None:
         """If so many are committed that it is time."""
         if batch.ended:
             self._finish(batch)
             return
-        steps = (batch.done - batch.told) // batch.flow
-        if steps > 0:
+        if batch.is_due():
             self._ctx.mark("L12.acked")
-            batch.told += steps * batch.flow
-            most = self._most(batch)
-            batch.flow = min(batch.flow * 2, most) if batch.flow < most else max(batch.flow // 2, most)
+            batch.pace(self._most(batch))
             self._tell(batch, "ack", batch.told, batch.flow)
 
     def _most(self, batch: FastBatch) -> int:
@@ -269,7 +300,7 @@ class FastBatches:
 
     def _end(self, batch: FastBatch) -> None:
         """Nothing more is stored of it."""
-        batch.ended = True
+        batch.end()
         self._finish(batch)
 
     def _finish(self, batch: FastBatch) -> None:
@@ -290,7 +321,17 @@ class FastBatches:
         stream = self._ctx.metadata.by_id.get(self._log.id.stream)
         code, text = refusal or ("", "")
         name = stream.config.name if stream is not None else ""
-        told = TellFast(self._log.id, name, batch.id, reply or batch.reply, word, number, other, code, text)
+        told = TellFast(
+            partition=self._log.id,
+            stream=name,
+            batch=batch.id,
+            reply=reply or batch.reply,
+            word=word,
+            number=number,
+            other=other,
+            code=code,
+            text=text,
+        )
         self._ctx.effects.append(told)
 
     # -- ends -------------------------------------------------------------------------------------------
@@ -320,5 +361,5 @@ class FastBatches:
         if self._open.get(batch.id) is not batch:
             return False
         del self._open[batch.id]
-        self._ctx.batches.fast -= 1
+        self._ctx.batches.end_fast()
         return True
