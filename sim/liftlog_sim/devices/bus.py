@@ -44,6 +44,8 @@ from liftlog_sim.kernel import Kernel
 FOR_EVER_US = 1 << 62
 
 Post = Callable[[Event], None]
+FAST = b"_FAST."
+"""What reply subjects of fast batches begin with; nobody waits for a refusal there (L12)."""
 ACKS = "AckPublishes"
 LETTER = b"_INBOX.letter."
 
@@ -230,6 +232,9 @@ class SimBus:
     def without_letters(self, told: Told, problem: str) -> Told:
         """What is told without its answers to letters, which go back to where the letters came from."""
         letters = [reply for reply in told.replies if reply.startswith(LETTER)]
+        if any(reply.startswith(FAST) for reply in told.replies):
+            others = [b"" if reply.startswith(FAST) else reply for reply in told.replies]
+            told = msgspec.structs.replace(told, replies=others)
         if not letters:
             return told
         for reply in letters:
@@ -404,8 +409,8 @@ class BusConnection:
         """Simulated publishers send on and do not wait for that."""
 
     def fast(self, told: TellFast) -> None:
-        if self._answers(told):
-            self._carry_back("TellFast", self._fast_arrives, told)
+        """Simulated publishers send on; what is said is judged as it is said (L12)."""
+        self._bus.on_fast(told)
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if self._answers(refusal):
@@ -441,7 +446,7 @@ class BusConnection:
         if delay_us >= 0:
             self._kernel.after(delay_us, arrive, what)
 
-    def _answers(self, told: AckPublishes | RefusePublishes | TellFast) -> bool:
+    def _answers(self, told: AckPublishes | RefusePublishes) -> bool:
         """Whether this leaves; what nobody is to hear takes its time all the same."""
         silent = told.partition in self._silent and any(told.replies)
         return self._attached and self._up and not self._broken() and not silent
@@ -518,9 +523,6 @@ class BusConnection:
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
         self._bus.on_acks(self._bus.without_letters(acks, ""))
-
-    def _fast_arrives(self, told: TellFast, second: object) -> None:
-        self._bus.on_fast(told)
 
     def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
         self._bus.on_refusals(self._bus.without_letters(refusal, refusal.description))
