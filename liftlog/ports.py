@@ -19,6 +19,7 @@ from liftlog.messages import (
     RefusePublishes,
     StorageJob,
     Subscribe,
+    TellFast,
     TellStaged,
 )
 from liftlog.types import ClientRef, PartitionId
@@ -157,6 +158,8 @@ class Bus(Protocol):
     def acknowledge(self, acks: AckPublishes) -> None: ...
 
     def staged(self, told: TellStaged) -> None: ...
+
+    def fast(self, told: TellFast) -> None: ...
 
     def refuse(self, refusal: RefusePublishes) -> None: ...
 

@@ -472,6 +472,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R24: a message may say for how long it is to stay. Unset, and never False, if it may not."""
     allow_batches: bool | UnsetType = UNSET
     """L11: messages may come in batches (Nats-Batch-Id). Unset, and never False, if they may not."""
+    allow_fast_batches: bool | UnsetType = UNSET
+    """L12: messages may come in fast batches. Unset, and never False, if they may not."""
     queue_group: Line | UnsetType = UNSET
     """N11: of streams that share one and a subject one gets a message. Unset, and never empty: all do."""
     marker_ttl_ms: Number | UnsetType = UNSET

@@ -181,7 +181,7 @@ LOG_OPTIONS = (
     "allow_rollup",
     "allow_ttl",
     "marker_ttl_ms",
-    "allow_batches",
+    *("allow_batches", "allow_fast_batches"),
     "work_queue",
     "interest",
     "segment_bytes",

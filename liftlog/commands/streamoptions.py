@@ -78,12 +78,18 @@ def add_denials(parser: argparse.ArgumentParser) -> None:
 
 
 def add_batches(parser: argparse._ActionsContainer) -> None:
-    """Whether messages may come in batches (L11)."""
+    """Whether messages may come in batches (L11), or in fast ones (L12)."""
     parser.add_argument(
         "--allow-batches",
         action=argparse.BooleanOptionalAction,
         default=UNSET,
         help="store messages with the header Nats-Batch-Id together or not at all, or refuse them",
+    )
+    parser.add_argument(
+        "--allow-fast-batches",
+        action=argparse.BooleanOptionalAction,
+        default=UNSET,
+        help="ack messages of JetStream's fast batches many at a time, or refuse them",
     )
 
 

@@ -119,6 +119,7 @@ class StreamConfigAnswer(msgspec.Struct):
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
     allow_atomic: bool | UnsetType = UNSET
+    allow_batched: bool | UnsetType = UNSET
     first_seq: int | UnsetType = UNSET
     no_ack: bool = False
     discard_new_per_subject: bool | UnsetType = UNSET
@@ -149,7 +150,6 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
-    "allow_batched": "allow_batched is not supported",
     "mirror_direct": "mirror_direct is not supported",
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
@@ -282,6 +282,7 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         allow_ttl=config.allow_msg_ttl or marker_ns > 0 or UNSET,
         marker_ttl_ms=-(-marker_ns // NS_PER_MS) or UNSET,
         allow_batches=config.allow_atomic or UNSET,
+        allow_fast_batches=config.allow_batched or UNSET,
         first_offset=max(0, (config.first_seq or 0) - 1) or UNSET,
         notes=notes_of(config, created_ms) or UNSET,
     )
@@ -363,6 +364,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         allow_msg_ttl=config.has_ttl,
         subject_delete_marker_ttl=UNSET if marked_ms is UNSET else marked_ms * NS_PER_MS,
         allow_atomic=config.allow_batches,
+        allow_batched=config.allow_fast_batches,
         first_seq=UNSET if config.first_offset is UNSET else config.first_offset + 1,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
@@ -431,7 +433,7 @@ FOLLOWS = {
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {
     **{"more_subjects": (), "notes": ()},
-    **dict.fromkeys(("allow_rollup", "allow_batches", "interest"), False),
+    **dict.fromkeys(("allow_rollup", "allow_batches", "allow_fast_batches", "interest"), False),
 }
 """By field: what says that there is none of it any more."""
 SAID_AS = {
@@ -468,6 +470,7 @@ FROM_JETSTREAM = (
     "allow_ttl",
     "marker_ttl_ms",
     "allow_batches",
+    "allow_fast_batches",
     "first_offset",
     "notes",
 )

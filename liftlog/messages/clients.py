@@ -178,6 +178,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     allow_ttl: bool | UnsetType = UNSET
     marker_ttl_ms: Number | UnsetType = UNSET
     allow_batches: bool | UnsetType = UNSET
+    allow_fast_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
     sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
@@ -553,6 +554,12 @@ ERR_BATCH_LARGE = "batch-too-large"
 ERR_BATCH_INCOMPLETE = "batch-incomplete"
 """L11: this leader lacks messages that precede it in its batch; the batch is given up here."""
 ERR_BATCH_MANY = "too-many-batches"
+ERR_FAST_DISABLED = "fast-batches-disabled"
+ERR_FAST_PATTERN = "fast-batch-pattern"
+ERR_FAST_ID = "fast-batch-id"
+ERR_FAST_UNKNOWN = "fast-batch-unknown"
+ERR_FAST_MANY = "too-many-fast-batches"
+"""L12: of fast batches."""
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
 ERR_FULL = "full"

@@ -440,6 +440,30 @@ class TellStaged(Effect):
     replies: list[bytes]
 
 
+class TellFast(Effect):
+    """Tell the publisher of a fast batch how it is with that (L12).
+
+    `word`: ack, all up to `number` are committed, and the next ack is for `other` more; gap, message `number`
+    came when `other` was due; err, `number` is not stored: `code` and `text`; end, nothing more is taken: all
+    up to `number` are committed, the last one with offset `other`.
+    """
+
+    partition: PartitionId
+    stream: str
+    batch: bytes
+    reply: bytes
+    word: str
+    number: int
+    other: int = 0
+    code: str = ""
+    text: str = ""
+
+    @property
+    def replies(self) -> list[bytes]:
+        """Where it goes."""
+        return [self.reply]
+
+
 class RefusePublishes(Effect):
     """Tell publishers that this epoch did not store their message (N4, N6, L4).
 

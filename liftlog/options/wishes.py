@@ -34,6 +34,19 @@ class Terms(NamedTuple):
 NO_TERMS = Terms()
 
 
+class FastPart(NamedTuple):
+    """Which message of which fast batch (L12). `flow`: an ack for so many at most. `kept`: it is stored;
+    otherwise it ends the batch, or asks how far that is.
+    """
+
+    id: bytes
+    number: int
+    flow: int
+    gap_ok: bool
+    ends: bool
+    kept: bool
+
+
 class Refusal(NamedTuple):
     """Why a message is not stored: one of the ERR_* codes, and a sentence."""
 
@@ -87,6 +100,8 @@ class Wishes(NamedTuple):
     """Of which batch it is, and its place there (L11); None: of none."""
     whole: WholeBatch | None = None
     """The batch that ends with this message, when it is to be stored."""
+    fast: FastPart | None = None
+    """Of which fast batch it is, and its place there (L12); None: of none."""
 
     @property
     def asks_ids(self) -> bool:

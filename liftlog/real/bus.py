@@ -37,6 +37,7 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellFast,
     TellStaged,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
@@ -240,14 +241,16 @@ class NatsBus:
             self.flush()
 
     def acknowledge(self, acks: AckPublishes) -> None:
-        """Answers leave with the next `flush`."""
         if acks.partition not in self._silent:
             self._write_answers(nats_wire.acknowledgements(acks, self._clock.wall_ms()))
 
     def staged(self, told: TellStaged) -> None:
-        """L11: these wait for the end of their batches."""
         if told.partition not in self._silent:
             self._write_answers(nats_wire.staged(told))
+
+    def fast(self, told: TellFast) -> None:
+        if told.partition not in self._silent:
+            self._write_answers(nats_wire.fast(told))
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if refusal.code in nats_wire.HEADER_CODES:

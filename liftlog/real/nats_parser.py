@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.options.envelope import COOKIE
+from liftlog.options.fast import SUFFIX as FAST
 from liftlog.types import Message
 
 CONTROL_LINE_MAX_BYTES = 64 * 1024
@@ -109,9 +110,11 @@ class NatsParser:
         self._rest = buffer[position:]
         if len(self._rest) > CONTROL_LINE_MAX_BYTES and b"\r\n" not in self._rest[:CONTROL_LINE_MAX_BYTES]:
             raise ProtocolError(f"no line end within {CONTROL_LINE_MAX_BYTES} bytes: not a NATS server")
-        return Parsed(groups, controls, largest, plain=not headed and not _has_cookie(buffer))
+        return Parsed(groups, controls, largest, plain=not headed and not _has_wish(buffer))
 
 
-def _has_cookie(buffer: bytes) -> bool:
-    """Whether it stands anywhere. ASCII has no such byte, and one byte is looked for far faster."""
-    return COOKIE[0] in buffer and COOKIE in buffer
+def _has_wish(buffer: bytes) -> bool:
+    """Whether a cookie stands anywhere, or what ends reply subjects of fast batches (L12). ASCII has no such
+    byte as the cookie's first, and one byte is looked for far faster.
+    """
+    return (COOKIE[0] in buffer and COOKIE in buffer) or FAST in buffer

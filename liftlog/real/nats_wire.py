@@ -74,6 +74,11 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_BATCH_INCOMPLETE: (400, 10176),
     messages.ERR_BATCH_DUPLICATE: (400, 10201),
     messages.ERR_BATCH_MANY: (429, 10210),
+    messages.ERR_FAST_DISABLED: (400, 10205),
+    messages.ERR_FAST_PATTERN: (400, 10206),
+    messages.ERR_FAST_ID: (400, 10207),
+    messages.ERR_FAST_UNKNOWN: (400, 10208),
+    messages.ERR_FAST_MANY: (429, 10211),
     messages.ERR_EXPECTED_WITHIN: (400, 10164),
     messages.ERR_SCHEDULE_DISABLED: (400, 10188),
     messages.ERR_SOURCE_HEADER: (400, 10227),
@@ -93,9 +98,12 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
     messages.ERR_BATCH_SEQUENCE,
     messages.ERR_BATCH_COMMIT,
     messages.ERR_BATCH_HEADER,
+    messages.ERR_FAST_DISABLED,
+    messages.ERR_FAST_PATTERN,
+    messages.ERR_FAST_ID,
     messages.ERR_EXPECTED_WITHIN,
 }
-"""L4, L8, L11: what the message's headers or its envelope ask for is not done here."""
+"""L4, L8, L11, L12: what the message's headers or its envelope ask for is not done here."""
 
 _ENVELOPE_ERRORS = {
     messages.ERR_TOO_LARGE: TOO_LARGE,
@@ -224,6 +232,22 @@ def acknowledgements(acks: messages.AckPublishes, now_ms: int = 0) -> bytes:
 def staged(told: messages.TellStaged) -> bytes:
     """All the PUBs of one `TellStaged` (L11)."""
     return b"".join(publish(reply, b"") for reply in told.replies)
+
+
+def fast(told: messages.TellFast) -> bytes:
+    """The PUB of one `TellFast` (L12)."""
+    body: dict[str, object] = {"type": told.word, "seq": told.number}
+    if told.word == "ack":
+        body["msgs"] = told.other
+    elif told.word == "gap":
+        body = {"type": "gap", "last_seq": told.other, "seq": told.number}
+    elif told.word == "err":
+        code, number = ERROR_CODES.get(told.code, (500, 10077))
+        body["error"] = {"code": code, "err_code": number, "description": told.text}
+    else:
+        body = {"stream": told.stream, "seq": told.other + 1, "batch": told.batch.decode("utf-8", "replace")}
+        body["count"] = told.number
+    return publish(told.reply, json.dumps(body, separators=(",", ":")).encode())
 
 
 def _of_parcel(acks: messages.AckPublishes) -> bytes:

@@ -61,6 +61,7 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     TellAdvisory,
+    TellFast,
     TellStaged,
     TrashLog,
     TruncateLog,
@@ -148,6 +149,9 @@ class NodePorts:
     def staged(self, told: TellStaged) -> None:
         self.world.staged.append(told)
 
+    def fast(self, told: TellFast) -> None:
+        self.world.fast.append(told)
+
     def refuse(self, refusal: RefusePublishes) -> None:
         self.world.refusals.append(refusal)
 
@@ -210,6 +214,7 @@ class World:
         self.acks: list[AckPublishes] = []
         self.refusals: list[RefusePublishes] = []
         self.staged: list[TellStaged] = []
+        self.fast: list[TellFast] = []
         self.letters: list[tuple[int, PublishLetter]] = []
         """K9: who has published what."""
         self.replies: dict[int, Any] = {}

@@ -32,6 +32,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
     Subscribe,
+    TellFast,
     TellStaged,
     TimerFired,
     Unsubscribe,
@@ -72,6 +73,9 @@ class World:
         self.calls.append(acks)
 
     def staged(self, told: TellStaged) -> None:
+        self.calls.append(told)
+
+    def fast(self, told: TellFast) -> None:
         self.calls.append(told)
 
     def refuse(self, refusal: RefusePublishes) -> None:

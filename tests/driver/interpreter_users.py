@@ -40,6 +40,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
     Subscribe,
+    TellFast,
     TellStaged,
     TimerFired,
     Unsubscribe,
@@ -132,6 +133,9 @@ class Scripted:
 
     def staged(self, told: Any) -> None:
         self._call("staged", told)
+
+    def fast(self, told: Any) -> None:
+        self._call("fast", told)
 
     def refuse(self, refusal: Any) -> None:
         self._call("refuse", refusal)
@@ -266,6 +270,8 @@ class Expected:
                 self._call("acknowledge", effect)
             case TellStaged():
                 self._call("staged", effect)
+            case TellFast():
+                self._call("fast", effect)
             case RefusePublishes():
                 self._call("refuse", effect)
             case ReplyClient():

@@ -33,6 +33,7 @@ from liftlog.messages import (
     StopNode,
     StorageFailed,
     Subscribe,
+    TellFast,
     TellStaged,
     TimerFired,
     Unsubscribe,
@@ -89,6 +90,7 @@ others = st.sampled_from(
         Drain(PARTITION),
         AckPublishes(PARTITION, "s", 1, 9, 0, [b"r"]),
         TellStaged(PARTITION, [b"r"]),
+        TellFast(PARTITION, "s", b"x", b"r", "ack", 2, 2),
         RefusePublishes(PARTITION, "s", 1, "overload", "x", [b"r"]),
         ReplyClient(ClientRef(1), DoneReply("done")),
     ]

@@ -22,6 +22,7 @@ ABSENT_IF_NOT = (
     *("max_messages_per_subject", "more_subjects", "allow_rollup"),
     *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
     "allow_batches",
+    "allow_fast_batches",
     "mirror",
     "sources",
     "subject_messages_max",
@@ -32,7 +33,10 @@ ABSENT_IF_NOT = (
 SEALED = ("read_only", "deny_delete", "deny_purge")
 """What a sealed stream is."""
 FOR_EVER = ("deny_delete", "deny_purge", "sealed")
-SWITCHES = ("paused", "allow_rollup", "allow_ttl", "allow_batches", "interest", *FOR_EVER)
+SWITCHES = (
+    *("paused", "allow_rollup", "allow_ttl", "allow_batches", "allow_fast_batches", "interest"),
+    *FOR_EVER,
+)
 """Fields that are on, or absent."""
 
 

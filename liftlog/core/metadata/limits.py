@@ -120,6 +120,8 @@ def _takes_out(
 _SAME_ROOM = "the one lets old messages go, the other one refuses new ones"
 _ACK = "an ack takes a message away"
 
+_PASSED = "a message that waits until there is room would be passed by those behind it in its batch"
+
 TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
     _Clash("compact", "dedupe_window_ms", "compaction takes records whose message ids are still needed"),
     _Clash(
@@ -128,6 +130,9 @@ TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
         "a message that is sent again may go to another stream of the group, which does not know it",
     ),
     _Clash("allow_batches", "queue_group", "the messages of a batch would go to several streams"),
+    _Clash("allow_fast_batches", "queue_group", "the messages of a batch would go to several streams"),
+    *(_Clash("allow_fast_batches", name, _PASSED) for name in ("messages_max", "bytes_max")),
+    _Clash("allow_fast_batches", "subject_messages_max", _PASSED),
     _Clash(
         "compact",
         "messages_max",
@@ -187,6 +192,7 @@ UNFIT_FOR_MIRRORS = (
     *("compact", "removal", "dedupe_window_ms", "messages_max", "bytes_max", "max_messages_per_subject"),
     "subject_messages_max",
     *("allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest", "queue_group"),
+    "allow_fast_batches",
 )
 """R28: what a mirror has is said by another stream alone: it cannot refuse any of that, take it for a
 repetition, or act on what its headers say. With a journal, each offset of which no entry says that it is gone
@@ -218,6 +224,7 @@ def _options_on(config: StreamConfig) -> dict[str, bool]:
         "allow_rollup": config.rolls_up,
         "allow_ttl": config.has_ttl,
         "allow_batches": config.allow_batches is True,
+        "allow_fast_batches": config.allow_fast_batches is True,
         "work_queue": config.is_queue,
         "interest": config.interest is True,
         "queue_group": config.shares_in,

@@ -357,6 +357,7 @@ class Leader:
             end = batches[-1].end_offset if batches else log.leo
             batches += self._sequence(end, received_ms, some, wished)
         self.lasts.appended(messages, wishes, log.leo)
+        self.staging.fast.appended(wishes, log.leo)
         log.append(batches)
         self.room.appended(batches)
         if remembers:
@@ -596,6 +597,7 @@ class Leader:
             self.inflight_bytes -= done.size
             self._acknowledge(done)
         self.inflight_bytes -= self.refusing.committed(hw) + self.repeats.settled()
+        self.staging.fast.committed(hw)
         self.ids.committed()
         self.lasts.ask()
 

@@ -29,8 +29,10 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
     SubscriptionRefused,
+    TellFast,
     TellStaged,
 )
+from liftlog.options.fast import any_fast
 from liftlog.options.reading import are_plain
 from liftlog.subjects.trie import Trie
 from liftlog.types import Message, PartitionId
@@ -42,6 +44,8 @@ from liftlog_sim.kernel import Kernel
 FOR_EVER_US = 1 << 62
 
 Post = Callable[[Event], None]
+FAST = b"_FAST."
+"""What reply subjects of fast batches begin with; nobody waits for a refusal there (L12)."""
 ACKS = "AckPublishes"
 LETTER = b"_INBOX.letter."
 
@@ -88,6 +92,7 @@ class SimBus:
         "_patterns",
         "_subscriptions",
         "on_acks",
+        "on_fast",
         "on_publish",
         "on_refusals",
         "options",
@@ -110,6 +115,7 @@ class SimBus:
         """Until when the server had the subscription of a leader in an epoch to a subject."""
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
+        self.on_fast: Callable[[TellFast], None] = lambda told: None
         self.on_refusals: OnRefusals = lambda refusal: None
         self.on_publish: Callable[[bytes], None] = lambda subject: None
         self.published = 0
@@ -226,6 +232,9 @@ class SimBus:
     def without_letters(self, told: Told, problem: str) -> Told:
         """What is told without its answers to letters, which go back to where the letters came from."""
         letters = [reply for reply in told.replies if reply.startswith(LETTER)]
+        if any(reply.startswith(FAST) for reply in told.replies):
+            others = [b"" if reply.startswith(FAST) else reply for reply in told.replies]
+            told = msgspec.structs.replace(told, replies=others)
         if not letters:
             return told
         for reply in letters:
@@ -399,6 +408,10 @@ class BusConnection:
     def staged(self, told: TellStaged) -> None:
         """Simulated publishers send on and do not wait for that."""
 
+    def fast(self, told: TellFast) -> None:
+        """Simulated publishers send on; what is said is judged as it is said (L12)."""
+        self._bus.on_fast(told)
+
     def refuse(self, refusal: RefusePublishes) -> None:
         if self._answers(refusal):
             self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
@@ -505,7 +518,8 @@ class BusConnection:
         if not request.ack_reply:
             messages = [message._replace(reply=b"") for message in messages]
         partition, epoch, now_ms = request.partition, request.epoch, self._clock.wall_ms()
-        self._post(Published(partition, epoch, list(messages), now_ms, are_plain(messages)))
+        plain = are_plain(messages) and not any_fast(messages)
+        self._post(Published(partition, epoch, list(messages), now_ms, plain))
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
         self._bus.on_acks(self._bus.without_letters(acks, ""))

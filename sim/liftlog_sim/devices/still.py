@@ -14,7 +14,7 @@ class StillWorld:
     def _nothing(self, *asked: Any) -> None:
         pass
 
-    subscribe = unsubscribe = drain = acknowledge = staged = refuse = publish = reply = _nothing
+    subscribe = unsubscribe = drain = acknowledge = staged = fast = refuse = publish = reply = _nothing
 
     def monotonic_ms(self) -> float:
         return 0.0

@@ -108,6 +108,10 @@ RULES: dict[str, tuple[str, str]] = {
         "L8",
         "One parcel becomes one batch, between what came before and behind it, under one checksum, and logs end, are cut and are committed between batches only.",  # noqa: E501
     ),
+    "FastAcksHold": (
+        "L12",
+        "Each ack names a number: all up to there are committed, but for gaps that were told.",
+    ),
     "SubjectAnswersTrue": (
         "S1",
         "An answer about subjects (the last record of one, the next one that a filter matches, how many each has) is what the committed records at offsets [log start, HW) of one copy say, and names both ends.",  # noqa: E501

@@ -79,6 +79,7 @@ _EMPHASIS = {
     "RunsFenced": "stores",
     "OutputsOnce": "stores",
     "ParcelWhole": "stores",
+    "FastAcksHold": "acknowledges",
     "HoldsNoMore": "stores",
     "OnlyItsSubjects": "stores",
     "OneOfGroup": "stores",

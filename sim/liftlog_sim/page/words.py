@@ -153,6 +153,8 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
             return f"acknowledges {count} of {log} from offset {fields['offsets_from']}{alone}"
         case "TellStaged":
             return f"keeps {many(len(fields['replies']), 'message')} of {log} for their batches"
+        case "TellFast":
+            return f"tells of a fast batch of {log}: {fields['word']} {fields['number']}"
         case "RefusePublishes":
             return clipped(f"refuses {many(len(fields['replies']), 'message')} of {log}: {fields['code']}")
         case "ReplyClient":

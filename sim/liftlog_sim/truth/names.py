@@ -164,6 +164,7 @@ STEP_INVARIANTS = (
     "RunsFenced",
     "OutputsOnce",
     "ParcelWhole",
+    "FastAcksHold",
     "SubjectAnswersTrue",
     "HeadersHeeded",
     "LeaderAckDurable",

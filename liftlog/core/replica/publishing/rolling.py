@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from liftlog.core.replica.state.log import LogState
 from liftlog.messages import ERR_HEADER
+from liftlog.options.fast import with_fast
 from liftlog.options.lifetime import taken_by
 from liftlog.options.reading import read
 from liftlog.options.wishes import Refusal, Terms, Wishes
@@ -22,9 +23,11 @@ def wishes_here(
     `remembers`: it has a window of message ids (L7).
     """
     config, terms = log.config, Terms(remembers)
+    fast = config is not None and config.allow_fast_batches is True
     if config is not None:
         terms = Terms(remembers, config.rolls_up, taken_by(config), config.allow_batches is True)
-    return of_one_subject(messages, read(messages, stream, log.id.index, terms))
+    wishes = of_one_subject(messages, read(messages, stream, log.id.index, terms))
+    return with_fast(messages, wishes, stream, fast)
 
 
 def of_one_subject(messages: Sequence[Message], wishes: list[Wishes] | None) -> list[Wishes] | None:

@@ -11,6 +11,7 @@ message of a batch whose beginning it lacks. So does this one when a number is m
 
 from __future__ import annotations
 
+from liftlog.core.replica.publishing.fast import FastBatches
 from liftlog.core.replica.publishing.lasts import LastRecords
 from liftlog.core.replica.state.advising import Advisories
 from liftlog.core.replica.state.log import LogState
@@ -87,12 +88,14 @@ class StagedBatch:
 class Staging:
     """Of one leadership."""
 
-    __slots__ = ("_advisories", "_ctx", "_judged", "_log", "_open")
+    __slots__ = ("_advisories", "_ctx", "_judged", "_log", "_open", "fast")
 
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._ctx = log.ctx
         self._advisories = Advisories(log)
+        self.fast = FastBatches(log)
+        """L12: those of which nothing is kept."""
         self._open: dict[bytes, StagedBatch] = {}
         self._judged: dict[bytes, tuple[Message, Wishes]] = {}
         """Batches that have ended, and wait for what they expect to be known, by the message that ended
@@ -106,6 +109,7 @@ class Staging:
         """Keep what is part of a batch; returns the rest, and the messages that end a batch, with all of it.
         What is refused stays among them.
         """
+        messages, wishes = self.fast.take(messages, wishes)
         if not any(wish.part is not None for wish in wishes):
             return messages, wishes
         rest: list[Message] = []
@@ -223,18 +227,24 @@ class Staging:
 
     def configure(self) -> None:
         """The stream may take no batches any more."""
+        self.fast.configure()
         config = self._log.config
         if config is not None and config.allow_batches is not True:
-            self.forget()
+            self._forget_all()
 
     def tick(self) -> None:
         """Give up those that have been silent for too long."""
+        self.fast.tick()
         for id in [id for id, batch in self._open.items() if batch.until <= self._ctx.ticks]:
             self._ctx.mark("L11.silent")
             self._give_up(id, "timeout")
 
     def forget(self) -> None:
-        """This leader takes no messages any more, or none in batches."""
+        """This leader takes no messages any more."""
+        self.fast.forget()
+        self._forget_all()
+
+    def _forget_all(self) -> None:
         for id in list(self._open):
             self._ctx.mark("L11.forgotten")
             self._give_up(id)
