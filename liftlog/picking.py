@@ -43,7 +43,7 @@ _LEAST_DELTA = -(1 << 31)
 _SUBJECTS_KNOWN = 4096
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record that is wanted: offset less base offset, time less the batch's first, and from where to where
     the rest of it lies in the payload.
     """
@@ -54,7 +54,7 @@ class Found(NamedTuple):
     end: int
 
 
-class Wanted:
+class RecordFilter:
     """Which records: on a subject that one of the patterns matches, and with one of the keys. None given: all
     subjects, and records with any key or none. Raises PatternRefused.
     """
@@ -87,7 +87,7 @@ class Wanted:
         return self.on(subject) and (not self.keys or key in self.keys)
 
 
-def part_of(log: PartitionId, batch: Batch, wanted: Wanted, start: int, end: int) -> Batch | None:
+def part_of(log: PartitionId, batch: Batch, wanted: RecordFilter, start: int, end: int) -> Batch | None:
     """What is wanted of a batch at offsets [start, end), and nothing else; None if there is nothing. What the
     system writes for itself is nobody's. Raises like `decode_records`.
     """
@@ -114,7 +114,7 @@ def only(log: PartitionId, batch: Batch, offsets: Container[int]) -> Batch:
     return _sparse(log, header, payload, found, header.end_offset)
 
 
-_ALL = Wanted(())
+_ALL = RecordFilter(())
 
 
 class Gathering:
@@ -126,7 +126,7 @@ class Gathering:
     __slots__ = ("_below", "_bytes", "_log", "_max_bytes", "_mutants", "_wanted", "full", "looked", "parts")
 
     def __init__(
-        self, log: PartitionId, wanted: Wanted, start: int, below: int, max_bytes: int, mutants: Mutants
+        self, log: PartitionId, wanted: RecordFilter, start: int, below: int, max_bytes: int, mutants: Mutants
     ) -> None:
         self._log = log
         self._wanted = wanted
@@ -169,14 +169,14 @@ def opened(header: Header, data: bytes) -> tuple[bytes, int]:
     return (plain_payload(header, data), 0) if header.attributes & CODEC_MASK else (data, HEADER_BYTES)
 
 
-def find(header: Header, payload: bytes, position: int, wanted: Wanted) -> list[Found]:
+def find(header: Header, payload: bytes, position: int, wanted: RecordFilter) -> list[FoundRecord]:
     """All that are wanted. Raises CorruptBatch if the records do not fill the batch."""
     sparse = header.attributes & SPARSE
     unpack = _SPARSE.unpack_from if sparse else _DENSE.unpack_from
     strings_from = SPARSE_RECORD_HEAD_BYTES if sparse else RECORD_HEAD_BYTES
     copied_from = _SPARSE_COPIED_FROM if sparse else _DENSE_COPIED_FROM
     on, keys = wanted.on if wanted.by_subject else None, wanted.keys
-    found: list[Found] = []
+    found: list[FoundRecord] = []
     add, make = found.append, tuple.__new__
     known = wanted._known.get
     place = 0
@@ -201,7 +201,7 @@ def find(header: Header, payload: bytes, position: int, wanted: Wanted) -> list[
                 if key_bytes < 0 or payload[at : at + key_bytes] not in keys:
                     position = after
                     continue
-            add(make(Found, (place, delta, position + copied_from, after)))
+            add(make(FoundRecord, (place, delta, position + copied_from, after)))
             position = after
     except struct.error:
         position = -1
@@ -211,7 +211,7 @@ def find(header: Header, payload: bytes, position: int, wanted: Wanted) -> list[
 
 
 def copied(
-    log: PartitionId, batch: Batch, header: Header, payload: bytes, found: list[Found], end: int
+    log: PartitionId, batch: Batch, header: Header, payload: bytes, found: list[FoundRecord], end: int
 ) -> Batch | None:
     """A batch of what was found in one, up to `end`; None if that is nothing."""
     if not found:
@@ -234,7 +234,7 @@ def copied(
     return _sparse(log, header, payload, found, end)
 
 
-def _sparse(log: PartitionId, header: Header, payload: bytes, found: list[Found], end: int) -> Batch:
+def _sparse(log: PartitionId, header: Header, payload: bytes, found: list[FoundRecord], end: int) -> Batch:
     """What was found, record by record."""
     base, count = header.base_offset, end - header.base_offset
     deltas = [one[1] for one in found]
@@ -281,7 +281,7 @@ def build_plain(log: PartitionId, header: Header, payload: bytes) -> Batch:
     )
 
 
-def offsets_of(batch: Batch, wanted: Wanted, start: int) -> Iterator[int]:
+def offsets_of(batch: Batch, wanted: RecordFilter, start: int) -> Iterator[int]:
     """Where the records lie that are wanted, from `start` on. Raises like `decode_records`."""
     header = read_header(batch.data)
     payload, position = opened(header, batch.data)

@@ -23,7 +23,7 @@ from liftlog.messages import (
     TimeFound,
 )
 from liftlog.mutants import Mutants
-from liftlog.picking import Gathering, Wanted
+from liftlog.picking import Gathering, RecordFilter
 from liftlog.ports import Disk, SyncFailed
 from liftlog.storage.log import Failure, Log
 from liftlog.storage.segment import BadBytes
@@ -79,7 +79,7 @@ class LogAnswers:
         """S2: slice by slice, up to where there is enough, or that is enough for once. Raises as `Log.read`
         where nothing could be looked at; else the next question meets it.
         """
-        wanted = Wanted(picked.subjects, picked.keys)
+        wanted = RecordFilter(picked.subjects, picked.keys)
         below = min(job.limit, picked.below)
         found = Gathering(job.log, wanted, job.offset, below, job.max_bytes, self._mutants)
         scanned = 0

@@ -39,7 +39,7 @@ from liftlog.messages import (
     TimeFound,
 )
 from liftlog.mutants import NO_MUTANTS
-from liftlog.picking import Gathering, Wanted
+from liftlog.picking import Gathering, RecordFilter
 from liftlog.sizes import message_bytes
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
@@ -157,7 +157,7 @@ class Log:
                 break
             found.append(batch)
         if job.picked is not None:
-            wanted = Wanted(job.picked.subjects, job.picked.keys)
+            wanted = RecordFilter(job.picked.subjects, job.picked.keys)
             below = min(job.limit, job.picked.below)
             gathered = Gathering(job.log, wanted, job.offset, below, job.max_bytes, NO_MUTANTS)
             gathered.take(found)

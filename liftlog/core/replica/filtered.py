@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from liftlog.core.replica.state.log import LogState
 from liftlog.format import CODEC_MASK, SEALED, read_header
 from liftlog.messages import FilteredReadRequest, Picked, ReadRequest
-from liftlog.picking import Gathering, Wanted
+from liftlog.picking import Gathering, RecordFilter
 from liftlog.subjects.grammar import PatternRefused
 from liftlog.subjects.index.interface import filter_tokens
 from liftlog.types import Batch
@@ -50,7 +50,7 @@ def from_memory(
     packed = CODEC_MASK | SEALED
     if not batches or any(read_header(batch.data).attributes & packed for batch in batches):
         return None
-    wanted = Wanted(request.subjects, request.keys)
+    wanted = RecordFilter(request.subjects, request.keys)
     found = Gathering(log.id, wanted, request.offset, below, request.max_bytes, log.ctx.mutants)
     found.take(batches)
     return found

@@ -262,8 +262,17 @@ class Readers:
         self.reads[number] = reading
         limit, max_bytes = (log.leo, 1) if reading.whole else (reading.view.hw, request.max_bytes)
         spans = spans and not request.verify and not reading.whole
-        picked = picked_by(request, reading.view.hw)
-        self.ctx.effects.append(ReadLog(log.id, number, request.offset, limit, max_bytes, spans, picked))
+        self.ctx.effects.append(
+            ReadLog(
+                log=log.id,
+                request=number,
+                offset=request.offset,
+                limit=limit,
+                max_bytes=max_bytes,
+                spans=spans,
+                picked=picked_by(request, reading.view.hw),
+            )
+        )
 
     def _has_place(self, client: ClientRef) -> bool:
         """L3: whether storage may be asked; else the client is told to ask again."""
