@@ -45,6 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.codec": ("liftlog.types",),
     "liftlog.format": ("liftlog.types", "liftlog.codec"),
     "liftlog.batchparts": ("liftlog.types", "liftlog.format"),
+    "liftlog.picking": ("liftlog.types", "liftlog.format", "liftlog.mutants", "liftlog.subjects"),
     "liftlog.epochs": ("liftlog.types",),
     "liftlog.offsets": ("liftlog.types",),
     "liftlog.sizes": (),
@@ -73,6 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.parcel",
         "liftlog.options",
         "liftlog.subjects",
+        "liftlog.picking",
     ),
     "liftlog.storage": (
         "liftlog.types",
@@ -85,6 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.offsets",
         "liftlog.sizes",
         "liftlog.subjects",
+        "liftlog.picking",
     ),
     "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
     "liftlog.driver": ("liftlog.types", "liftlog.messages", "liftlog.ports"),
@@ -122,6 +125,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.security",
         "liftlog.api",
         "liftlog.config",
+        "liftlog.picking",
     ),
     "liftlog.jetstream": (
         "liftlog.types",

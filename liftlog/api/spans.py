@@ -52,6 +52,20 @@ def batches_of(reply: ReadReply, offset: int) -> Iterator[Batch]:
             due = batch.end_offset
 
 
+def filtered_batches_of(reply: ReadReply) -> Iterator[Batch]:
+    """The batches of an answer to a filtered read (S2): in order, with gaps between them, and all below where
+    was looked. Raises CorruptBatch.
+    """
+    end = 0
+    for item in reply.batches:
+        batch = parse_batch(reply.partition, item)
+        if not end <= batch.base_offset < batch.end_offset <= reply.next_offset:
+            where = f"[{batch.base_offset}, {batch.end_offset})"
+            raise CorruptBatch(f"offsets {where} lie not between {end} and {reply.next_offset}")
+        yield batch
+        end = batch.end_offset
+
+
 def release(read: SpannedRead) -> None:
     """Close the files of an answer that nobody will send."""
     for span in read.spans:

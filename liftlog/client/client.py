@@ -495,6 +495,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         on_gap: Callable[[Gap], object] | None = None,
         on_progress: OnProgress | None = None,
         filter: str | None = None,
+        keys: Sequence[str] = (),
         timeout_ms: int = 0,
     ) -> StreamReading:
         """The committed records of a stream within bounds, as an async iterator of (partition, record): of
@@ -508,8 +509,8 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         At most `buffer_bytes` of records wait for who reads, and one batch of each partition; who is slow
         makes servers wait. `on_gap` is called with what retention has removed before it was read; without
         it that raises RecordsGone. `on_progress` is called with a `ReadingProgress` of a partition when what
-        was fetched of it at once has been handed out. `filter`: a pattern of subjects; only what matches is
-        handed out. `timeout_ms`: for how long a partition may not answer.
+        was fetched of it at once has been handed out. `filter`: a pattern of subjects, `keys`: some keys;
+        only what matches is sent and handed out. `timeout_ms`: for how long a partition may not answer.
         Raises LiftlogError, RequestFailed, Unreachable.
         """
         info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
@@ -531,6 +532,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
             on_gap=on_gap,
             on_progress=on_progress,
             filter=filter,
+            keys=keys,
         )
 
     async def read_all(

@@ -17,6 +17,10 @@ class RequestFailed(LiftlogError):
         self.leader = leader
 
 
+class TooOld(RequestFailed):
+    """The node is of a release that does not know this request; it was not asked."""
+
+
 class Unreachable(LiftlogError):
     """NATS, a node or the whole cluster does not answer."""
 

@@ -598,6 +598,7 @@ class TrioClient:
         on_gap: Callable[[Gap], object] | None = None,
         on_progress: OnProgress | None = None,
         filter: str | None = None,
+        keys: Sequence[str] = (),
         timeout_ms: int = 0,
     ) -> AsyncIterator[TrioReading]:
         """As `Client.read`; a context. `on_gap` and `on_progress` are called in the loop's thread."""
@@ -612,6 +613,7 @@ class TrioClient:
                 on_gap=on_gap,
                 on_progress=on_progress,
                 filter=filter,
+                keys=keys,
                 timeout_ms=timeout_ms,
             )
         )

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, TypeVar
 
-from liftlog.api.spans import batches_of
-from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.api.spans import batches_of, filtered_batches_of
+from liftlog.client.errors import RequestFailed, TooOld, Unreachable
 from liftlog.client.transport import Transport
 from liftlog.format import CorruptBatch, decode_records, read_header
 from liftlog.messages import (
     SUBJECTS_PAGE_MAX,
     ClientMessage,
     ClientReply,
+    FilteredReadRequest,
     OffsetReply,
     OffsetRequest,
     ReadReply,
@@ -148,23 +149,53 @@ class Reader:
         self._minds_deletions = True
         self._seen_dropped = -1
 
-    async def fetch(self, offset: int, *, max_bytes: int = 1024 * 1024, wait_ms: int = 500) -> list[Record]:
+    async def fetch(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = 1024 * 1024,
+        wait_ms: int = 500,
+        subjects: Sequence[str] = (),
+        keys: Sequence[bytes] = (),
+    ) -> list[Record]:
         """Committed records from `offset` on; go on at `position`.
 
         Empty if none came within `wait_ms`, or where there are none: then `position` has moved all the same.
+        With `subjects` or `keys` those alone that match are sent (S2); but a node of an earlier release sends
+        others, too.
         """
-        try:
-            return await self._fetch(offset, max_bytes, wait_ms, False)
-        except CorruptBatch:
-            pass
-        try:
-            return await self._fetch(offset, max_bytes, wait_ms, True)
-        except CorruptBatch as error:
-            text = f"partition {self._id}: a server sent a damaged batch, twice: {error}"
-            raise LiftlogError(text) from None
+        for verify in (False, True):
+            request = self._request(offset, max_bytes, wait_ms, verify)
+            try:
+                if subjects or keys:
+                    try:
+                        return await self._fetch_filtered(request, subjects, keys)
+                    except TooOld:
+                        pass
+                return await self._fetch(request)
+            except CorruptBatch as error:
+                problem = str(error)
+        raise LiftlogError(f"partition {self._id}: a server sent a damaged batch, twice: {problem}")
 
-    async def _fetch(self, offset: int, max_bytes: int, wait_ms: int, verify: bool) -> list[Record]:
-        """What is good before a damaged batch. Raises CorruptBatch if the first one is damaged."""
+    async def _fetch_filtered(
+        self, request: ReadRequest, subjects: Sequence[str], keys: Sequence[bytes]
+    ) -> list[Record]:
+        """S2: the server has looked further than to the last batch. Raises TooOld, CorruptBatch."""
+        fields = {name: getattr(request, name) for name in request.__struct_fields__}
+        fields["seen_journal"] = self.seen_journal
+        asked = FilteredReadRequest(**fields, subjects=list(subjects), keys=list(keys))
+        reply = await self._call(asked, False)
+        if not isinstance(reply, VisibleReadReply):
+            raise LiftlogError(f"a server answered a filtered read with {type(reply).__name__}")
+        offset = request.offset
+        records: list[Record] = []
+        for batch in filtered_batches_of(reply):
+            records += decode_records(batch)
+        self._has_answered(reply)
+        self.position = min(max(reply.next_offset, offset), max(reply.hw, offset))
+        return [record for record in records if offset <= record.offset < self.position]
+
+    def _request(self, offset: int, max_bytes: int, wait_ms: int, verify: bool) -> ReadRequest:
         request = ReadRequest(
             partition=self._id,
             offset=offset,
@@ -178,6 +209,11 @@ class Reader:
         if self._stream.config.has_journal:
             fields = {name: getattr(request, name) for name in request.__struct_fields__}
             request = VisibleReadRequest(**fields, seen_journal=self.seen_journal)
+        return request
+
+    async def _fetch(self, request: ReadRequest) -> list[Record]:
+        """What is good before a damaged batch. Raises CorruptBatch if the first one is damaged."""
+        offset = request.offset
         reply = await self._call(request, False)
         if not isinstance(reply, ReadReply):
             raise LiftlogError(f"a server answered a read with {type(reply).__name__}")
@@ -192,14 +228,18 @@ class Reader:
         except CorruptBatch:
             if expected == offset:
                 raise
+        self._has_answered(reply)
+        self.position = min(expected, max(reply.hw, offset))
+        return [record for record in records if offset <= record.offset < self.position]
+
+    def _has_answered(self, reply: ReadReply) -> None:
+        """R3, R21, C4: what the next request says to have been seen."""
         self.seen_epoch = max(self.seen_epoch, reply.epoch)
         self.seen_hw = max(self.seen_hw, reply.hw)
         if isinstance(reply, VisibleReadReply):
             self.seen_journal = max(self.seen_journal, reply.journal)
         if self._minds_deletions and self._seen_dropped < 0:
             self._seen_dropped = reply.dropped_below
-        self.position = min(expected, max(reply.hw, offset))
-        return [record for record in records if offset <= record.offset < self.position]
 
     async def records(self, start: str | int, *, follow: bool = False) -> AsyncIterator[Record]:
         """Records from `start` (EARLIEST, LATEST, NEW or an offset) to the present end; for ever if

@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, NamedTuple, Protocol
 
 from liftlog.client.bounds import END, FOREVER, TIME_SLACK_MS, At, Start, Until, check_bounds, place_in
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.client.filtering import BEHIND_JUMP_BYTES, SubjectFilter
+from liftlog.client.filtering import BEHIND_JUMP_BYTES, ReadingFilter
 from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.reader import EARLIEST, NEW, RETRY_PAUSE_S, TIME, Reader
 from liftlog.client.transport import Transport
@@ -120,6 +120,7 @@ class StreamReading:
         on_gap: Callable[[Gap], object] | None = None,
         on_progress: OnProgress | None = None,
         filter: str | None = None,
+        keys: Sequence[str] = (),
         look_s: float = LOOK_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -139,6 +140,7 @@ class StreamReading:
         self._on_gap = on_gap
         self._progress = ProgressTeller(on_progress)
         self._filter = filter
+        self._keys = tuple(keys)
         self.filter_of()
         self._look_s = look_s
         self._clock = clock
@@ -348,11 +350,11 @@ class StreamReading:
         """How much a partition may ask for at once: all together half of what may be held."""
         return max(4096, min(FETCH_BYTES_MAX, self._buffer_bytes // 2 // max(1, len(self._chosen))))
 
-    def filter_of(self) -> SubjectFilter | None:
+    def filter_of(self) -> ReadingFilter | None:
         """A new one, for a partition; None: all records are wanted. Raises PatternRefused."""
-        if self._filter is None:
+        if self._filter is None and not self._keys:
             return None
-        return SubjectFilter(self._filter, may_skip=not self._stream.config.compact)
+        return ReadingFilter(self._filter, self._keys, may_skip=not self._stream.config.compact)
 
     @property
     def until_ms(self) -> int | None:
@@ -409,8 +411,11 @@ class PartitionReading:
             size = min(size, BEHIND_JUMP_BYTES) if chosen.jumped else size
             if self._end is not None and self._offset >= self._end:
                 return True
+        # Where a reading begins or ends by time, all records are looked at for theirs.
+        asks = chosen is not None and self._not_before_ms is None and owner.until_ms is None
+        subjects, keys = (chosen.subjects, chosen.keys) if chosen is not None and asks else ([], [])
         try:
-            records = await reader.fetch(self._offset, max_bytes=size)
+            records = await reader.fetch(self._offset, max_bytes=size, subjects=subjects, keys=keys)
         except RequestFailed as error:
             if error.code != ERR_OFFSET_RANGE:
                 raise
@@ -420,8 +425,8 @@ class PartitionReading:
         owner.ends[self._index] = reader.seen_hw
         found, over = self._within(records)
         last = found[-1].offset + 1 if over and found else reader.position
-        self._offset = reader.position
-        found = found if chosen is None else chosen.pick(found)
+        looked, self._offset = reader.position - self._offset, reader.position
+        found = found if chosen is None else chosen.pick(found, looked)
         if found:
             await owner.hand_over(self._index, found, last)
         until_ms = owner.until_ms

@@ -143,6 +143,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument(
         "--filter", metavar="PATTERN", help="only what is on subjects such as 'orders.*.paid' or 'orders.>'"
     )
+    read.add_argument(
+        "--key", action="append", default=[], metavar="KEY", help="only what has this key; may be repeated"
+    )
     read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
     share.add_options(read)
     add_client_options(read)
@@ -401,7 +404,7 @@ async def _subscribe(args: argparse.Namespace) -> int:
         readers = [client.reader(stream, index, node=args.replica) for index in indexes]
         if what == "offset":
             readers = await _not_past_the_end(readers, number, args.stream)
-        if args.filter is not None or (args.follow and args.partition is None):
+        if args.filter is not None or args.key or (args.follow and args.partition is None):
             start: Start = At(number) if what == TIME else number if what == "offset" else what
             replica: Literal["leader"] | int = args.replica or "leader"
             reading = await client.read(
@@ -411,6 +414,7 @@ async def _subscribe(args: argparse.Namespace) -> int:
                 until=FOREVER if args.follow else END,
                 replica=replica,
                 filter=args.filter,
+                keys=args.key,
             )
             await _follow(args, reading)
             return 0

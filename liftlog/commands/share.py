@@ -52,6 +52,7 @@ def check_options(args: argparse.Namespace) -> None:
         ("--from", args.start != EARLIEST, "a group goes on where it is: see liftlog group reset"),
         ("--partition", args.partition is not None, "its members share all partitions"),
         ("--filter", args.filter is not None, "its members are given all that is in a partition"),
+        ("--key", bool(args.key), "its members are given all that is in a partition"),
         ("--replica", bool(args.replica), "its members read from leaders"),
     )
     for option, given, why in clashes:

@@ -18,6 +18,7 @@ from liftlog.core.nodechanges import NodeChanges
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
 from liftlog.core.raising import Raising
+from liftlog.core.replica.filtered import problem_of as filter_problem
 from liftlog.core.replica.replica import Replica
 from liftlog.core.roster import Roster
 from liftlog.core.standing import Standing
@@ -48,6 +49,7 @@ from liftlog.messages import (
     DrainNodeRequest,
     ElectLeaderRequest,
     ErrorReply,
+    FilteredReadRequest,
     MoveReplicasRequest,
     OffsetRequest,
     PullRequest,
@@ -121,6 +123,8 @@ class Requests:
             self._clients.reply(client, ErrorReply(ERR_NOT_FOUND, text, False))
             return
         match request:
+            case FilteredReadRequest() if problem := filter_problem(request):
+                self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
             case ReadRequest():
                 replica = self._replicas.get(request.partition)
                 if replica is None or not replica.log.serves_reads or not ctx.incarnation:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed
-from liftlog.client.filtering import SubjectFilter
+from liftlog.client.filtering import ReadingFilter
 from liftlog.client.reader import Reader
 from liftlog.messages import ERR_OFFSET_RANGE, MATCHING_SUBJECTS, NEXT_MATCH, StreamInfo
 from liftlog.types import NO_OFFSET, PartitionId, Record
@@ -33,7 +33,7 @@ async def matching(
     """The messages of these sequences, both ends included, that a filter matches. Close it if it is left
     before its end. Raises LiftlogError, RequestFailed, Unreachable.
     """
-    wanted = SubjectFilter(pattern)
+    wanted = ReadingFilter(pattern)
     offset, end, size = first - 1, last, FIRST_BYTES
     for left in reversed(range(ROUNDS_MAX)):
         reply = await reader.ask_subjects(NEXT_MATCH, pattern, offset)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from liftlog.messages.consumers import ConsumerReply, ConsumerRequest
+from liftlog.messages.consumers import FILTERS_MAX, ConsumerReply, ConsumerRequest
 from liftlog.messages.struct import Struct
 from liftlog.types import (
     NO_OFFSET,
@@ -64,6 +64,20 @@ class VisibleReadRequest(ReadRequest):
     """
 
     seen_journal: Number = 0
+
+
+KEYS_MAX = 256
+"""So many keys one reader may name."""
+
+
+class FilteredReadRequest(VisibleReadRequest):
+    """S2: the same, of the records alone whose subject one of the patterns matches, and that have one of the
+    keys. Without patterns of all subjects, without keys of any key or none. `max_bytes` is for what is sent;
+    the answer's `next_offset` says up to where was looked, and nothing is left out below it.
+    """
+
+    subjects: Annotated[list[Line], Meta(max_length=FILTERS_MAX)] = field(default_factory=list)
+    keys: Annotated[list[bytes], Meta(max_length=KEYS_MAX)] = field(default_factory=list)
 
 
 class VisibleReadReply(ReadReply):
@@ -590,6 +604,7 @@ ClientMessage = (
     | DeleteMessageRequest
     | PurgeSubjectsRequest
     | VisibleReadRequest
+    | FilteredReadRequest
     | StreamInfoRequest
     | ClusterStatusRequest
     | ElectLeaderRequest

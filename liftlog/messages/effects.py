@@ -241,11 +241,20 @@ class TrashLog(StorageJob):
     ticket: Ticket = NO_TICKET
 
 
+class Picked(NamedTuple):
+    """S2: which records, as `FilteredReadRequest` says it; all of them below `below`."""
+
+    subjects: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    below: int
+
+
 class ReadLog(StorageJob):
     """Read whole batches from the one that holds `offset`, below `limit` -> `LogRead`. At least one batch.
 
     `spans`: the answer may name where the batches lie in files instead of holding them, verified by nobody;
-    the first of them may then lie wholly below `offset`.
+    the first of them may then lie wholly below `offset`. `picked`: what is wanted of them, and nothing else,
+    of so much of the log as one job may look at; perhaps nothing.
     """
 
     log: PartitionId
@@ -254,6 +263,7 @@ class ReadLog(StorageJob):
     limit: int
     max_bytes: int
     spans: bool = False
+    picked: Picked | None = None
 
 
 class LookupTime(StorageJob):

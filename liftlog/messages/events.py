@@ -9,6 +9,7 @@ from liftlog.messages.filespan import FileSpan
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     FIRST_CLUSTER,
+    NO_OFFSET,
     Batch,
     ClientRef,
     ClusterEpoch,
@@ -95,7 +96,8 @@ class LogRead(Event):
     """Answer to `ReadLog`. `error` not empty: the range could not be read or verified.
 
     With `spans` there are no `batches`: they lie there, from the one that holds the asked offset or a little
-    before it. Spans that the core does not pass on to a client are dropped, which closes their files.
+    before it. Spans that the core does not pass on to a client are dropped, which closes their files. Of a
+    job that picks (S2) `looked` says up to where all that is wanted is here; NO_OFFSET: of another one.
     """
 
     log: PartitionId
@@ -105,6 +107,7 @@ class LogRead(Event):
     damage: OffsetRange | None = None
     """With an error: which offsets cannot be read, if it was damage rather than a disk that fails (D2)."""
     spans: list[FileSpan] = []
+    looked: int = NO_OFFSET
 
 
 class TimeFound(Event):

@@ -16,11 +16,14 @@ from liftlog.messages import (
     LastsTold,
     LogRead,
     LookupTime,
+    Picked,
     ReadLog,
     SubjectsFolded,
     SubjectsTold,
     TimeFound,
 )
+from liftlog.mutants import Mutants
+from liftlog.picking import Gathering, RecordFilter
 from liftlog.ports import Disk, SyncFailed
 from liftlog.storage.log import Failure, Log
 from liftlog.storage.segment import BadBytes
@@ -29,11 +32,16 @@ from liftlog.storage.subjectindexes import IndexProgress, SubjectIndexes
 from liftlog.subjects.index.interface import SubjectIndexFull
 from liftlog.types import NO_OFFSET, LiftlogError, OffsetRange, PartitionId
 
+SCAN_BYTES = 1024 * 1024
+"""S2: so much of a log is looked at for one answer, however little of it is wanted."""
+SLICE_BYTES = 128 * 1024
+"""So much of it at once."""
+
 
 class LogAnswers:
     """For all logs of one engine. `log`: the open log of a partition, or why it cannot be used."""
 
-    __slots__ = ("_disk", "_gives_spans", "_log", "_subjects")
+    __slots__ = ("_disk", "_gives_spans", "_log", "_mutants", "_subjects")
 
     def __init__(
         self,
@@ -41,8 +49,10 @@ class LogAnswers:
         log: Callable[[PartitionId], Log | Failure],
         subjects: SubjectIndexes,
         gives_spans: bool,
+        mutants: Mutants,
     ) -> None:
         """`gives_spans`: what lies on disk may be sent as it is."""
+        self._mutants = mutants
         self._disk = disk
         self._log = log
         self._subjects = subjects
@@ -53,6 +63,8 @@ class LogAnswers:
         if isinstance(log, Failure):
             return LogRead(job.log, job.request, [], log.error)
         try:
+            if job.picked is not None:
+                return self._pick(log, job, job.picked)
             if job.spans and self._gives_spans:
                 spans = find_spans(self._disk, log, job.offset, job.limit, job.max_bytes)
                 if spans:
@@ -60,8 +72,28 @@ class LogAnswers:
             return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
         except BadBytes as error:
             return LogRead(job.log, job.request, [], *noted(log, error))
-        except (OSError, LiftlogError) as error:
+        except (OSError, CorruptBatch, LiftlogError) as error:
             return LogRead(job.log, job.request, [], str(error))
+
+    def _pick(self, log: Log, job: ReadLog, picked: Picked) -> LogRead:
+        """S2: slice by slice, up to where there is enough, or that is enough for once. Raises as `Log.read`
+        where nothing could be looked at; else the next question meets it.
+        """
+        wanted = RecordFilter(picked.subjects, picked.keys)
+        below = min(job.limit, picked.below)
+        found = Gathering(job.log, wanted, job.offset, below, job.max_bytes, self._mutants)
+        scanned = 0
+        try:
+            while not found.done and scanned < SCAN_BYTES:
+                batches = log.read(found.looked, job.limit, min(SLICE_BYTES, job.max_bytes))
+                if not batches:
+                    break
+                scanned += sum(len(batch.data) for batch in batches)
+                found.take(batches)
+        except (BadBytes, OSError, CorruptBatch, LiftlogError):
+            if found.looked == job.offset:
+                raise
+        return LogRead(job.log, job.request, found.parts, looked=found.looked)
 
     def lookup_time(self, job: LookupTime) -> TimeFound:
         log = self._log(job.log)

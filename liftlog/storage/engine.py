@@ -126,7 +126,7 @@ class StorageEngine:
         self._logs: dict[PartitionId, Log] = {}
         self._subjects = SubjectIndexes(mutants)
         self._upkeep = SegmentUpkeep(disk, mutants, self._subjects)
-        self._questions = LogAnswers(disk, self._log, self._subjects, gives_spans=sealer is None)
+        self._questions = LogAnswers(disk, self._log, self._subjects, sealer is None, mutants)
         self._inventory = Inventory(disk)
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []

@@ -38,6 +38,8 @@ from liftlog.messages import (
     SubjectsTold,
     TimeFound,
 )
+from liftlog.mutants import NO_MUTANTS
+from liftlog.picking import Gathering, RecordFilter
 from liftlog.sizes import message_bytes
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
@@ -154,6 +156,12 @@ class Log:
                     return LogRead(job.log, job.request, [], f"file of {batch.base_offset}, byte 0", bad)
                 break
             found.append(batch)
+        if job.picked is not None:
+            wanted = RecordFilter(job.picked.subjects, job.picked.keys)
+            below = min(job.limit, job.picked.below)
+            gathered = Gathering(job.log, wanted, job.offset, below, job.max_bytes, NO_MUTANTS)
+            gathered.take(found)
+            return LogRead(job.log, job.request, gathered.parts, looked=gathered.looked)
         return LogRead(job.log, job.request, found)
 
     def find_time(self, job: LookupTime) -> TimeFound:

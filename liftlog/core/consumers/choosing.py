@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from liftlog.batchparts import copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
-from liftlog.format import decode_records, encode_sparse, read_header
+from liftlog.format import read_header
+from liftlog.picking import only
 from liftlog.subjects.grammar import SEPARATOR, tokens_match
 from liftlog.types import Batch, PartitionId
 
@@ -76,11 +77,4 @@ def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], filtered: boo
         part = copied_part(log, batch, start, end)
         if part is not None:
             return part.data
-    return _only(log, batch, offsets) if filtered else batch.data
-
-
-def _only(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:
-    """The frame with these records alone."""
-    kept = frozenset(offsets)
-    records = [record for record in decode_records(batch) if record.offset in kept]
-    return encode_sparse(log, batch.epoch, batch.base_offset, batch.end_offset, records).data
+    return only(log, batch, frozenset(offsets)).data if filtered else batch.data

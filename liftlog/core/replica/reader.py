@@ -12,6 +12,9 @@ miss the tombstone of one of them because that was dropped while it was on its w
 offsets that the reader has not reached. Both values are taken before the records are read and compared again
 afterwards: a slice of compaction may lie in between.
 
+S2: who names subjects or keys gets the records that match and no others, with up to where was looked
+(`picking.py`). What is in memory and not packed is looked at here, everything else in storage.
+
 C5: the HW may lie inside a batch, since compaction has merged batches below the HW of another time or another
 replica. Such a batch is cut: nothing at or above the HW leaves here.
 """
@@ -21,9 +24,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.core.replica.copying.origin import mirror_reply
+from liftlog.core.replica.filtered import LOOKED_BYTES, from_memory, picked_by
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.state.log import READY, LogState
 from liftlog.core.replica.state.tail import cut_batches
+from liftlog.format import read_header
 from liftlog.messages import (
     ERR_COMPACTED,
     ERR_DAMAGED,
@@ -34,6 +39,7 @@ from liftlog.messages import (
     ERR_OVERLOAD,
     ClientReply,
     ErrorReply,
+    FilteredReadRequest,
     LogRead,
     LookupTime,
     MirrorFetch,
@@ -206,12 +212,27 @@ class Readers:
         view = self._view()
         early = self.ctx.mutants.mirror_of_uncommitted and client in self.mirrors
         reach = log.leo if self.ctx.mutants.read_above_hw or early else view.hw
+        if isinstance(request, FilteredReadRequest):
+            self._serve_filtered(client, request, view, reach)
+            return
         batches = log.cached(request.offset, reach, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
             self._answer(client, request, batches, view)
         else:
             self._begin(Reading(client, request, view, False), True)
+
+    def _serve_filtered(
+        self, client: ClientRef, request: FilteredReadRequest, view: ReadView, reach: int
+    ) -> None:
+        """S2: from memory if that is quickly done."""
+        batches = self.log.cached(request.offset, reach, LOOKED_BYTES) or []
+        found = from_memory(self.log, request, batches, reach)
+        if found is None:
+            self._begin(Reading(client, request, view, False), False)
+            return
+        self.ctx.mark("S2.memory")
+        self._answer(client, request, found.parts, view, found.looked)
 
     def _view(self) -> ReadView:
         log = self.log
@@ -241,7 +262,17 @@ class Readers:
         self.reads[number] = reading
         limit, max_bytes = (log.leo, 1) if reading.whole else (reading.view.hw, request.max_bytes)
         spans = spans and not request.verify and not reading.whole
-        self.ctx.effects.append(ReadLog(log.id, number, request.offset, limit, max_bytes, spans))
+        self.ctx.effects.append(
+            ReadLog(
+                log=log.id,
+                request=number,
+                offset=request.offset,
+                limit=limit,
+                max_bytes=max_bytes,
+                spans=spans,
+                picked=picked_by(request, reading.view.hw),
+            )
+        )
 
     def _has_place(self, client: ClientRef) -> bool:
         """L3: whether storage may be asked; else the client is told to ask again."""
@@ -264,17 +295,34 @@ class Readers:
             self._reply(client, ErrorReply(code, event.error, True))
         elif self._compacted_past(client, request):
             return
+        elif isinstance(request, FilteredReadRequest):
+            self._picked(reading, event)
         elif event.spans:
             self._spanned(reading, event)
         else:
             self._read(reading, cut_batches(self.log.id, event.batches, reading.view.hw))
 
+    def _picked(self, reading: Reading, event: LogRead) -> None:
+        """S2: perhaps nothing, up to where was looked."""
+        request = reading.request
+        looked = max(request.offset, event.looked)
+        if looked == request.offset and self._lies_inside(reading):
+            return
+        self.ctx.mark("S2.storage" if event.batches else "S2.nothing")
+        self._answer(reading.client, request, event.batches, reading.view, looked)
+
+    def _lies_inside(self, reading: Reading) -> bool:
+        """C5: nothing was found: whether the HW lies inside the batch, which is read again, as a whole."""
+        if reading.whole or reading.request.offset >= reading.view.hw:
+            return False
+        self.ctx.mark("C5.hw-inside")
+        reading.take_whole()
+        self._begin(reading, False)
+        return True
+
     def _read(self, reading: Reading, batches: list[Batch]) -> None:
         request = reading.request
-        if not batches and not reading.whole and request.offset < reading.view.hw:
-            self.ctx.mark("C5.hw-inside")
-            reading.take_whole()
-            self._begin(reading, False)
+        if not batches and self._lies_inside(reading):
             return
         self.ctx.mark("R3.read")
         self._answer(reading.client, request, batches, reading.view)
@@ -292,9 +340,16 @@ class Readers:
         self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
 
     def _answer(
-        self, client: ClientRef, request: ReadRequest, batches: list[Batch], view: ReadView
+        self,
+        client: ClientRef,
+        request: ReadRequest,
+        batches: list[Batch],
+        view: ReadView,
+        looked: int | None = None,
     ) -> None:
+        """`looked`: S2, up to where nothing else is wanted."""
         next_offset = batches[-1].end_offset if batches else request.offset
+        next_offset = next_offset if looked is None else looked
         if self.removed is not None:
             if self._lost(view):
                 text = "this copy reads anew which messages were deleted; try again"
@@ -305,6 +360,8 @@ class Readers:
             except LiftlogError as error:
                 self._reply(client, ErrorReply(ERR_FAILED, str(error), True))
                 return
+        if looked is not None:
+            batches = [batch for batch in batches if read_header(batch.data).records]
         first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
         self._reply(client, self._read_reply(request, next_offset, frames, view, first_offset))

@@ -134,6 +134,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     member_interval_us: int = 60 * MILLISECOND
     ask_subjects_us: int = 0
     """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""
+    filtered_interval_us: int = 0
+    """How often somebody reads what is on some subjects, or has some keys, alone; messages have several of
+    both then (S2); 0 = never."""
     fold_bytes: int = 0
     """How much one slice enters into a subject index; 0 = what the node asks for."""
     journal_bytes: int = 0

@@ -116,6 +116,10 @@ RULES: dict[str, tuple[str, str]] = {
         "S1",
         "An answer about subjects (the last record of one, the next one that a filter matches, how many each has) is what the committed records at offsets [log start, HW) of one copy say, and names both ends.",  # noqa: E501
     ),
+    "FilteredExactly": (
+        "S2",
+        "A reader that names subjects or keys is sent the committed records that match and no others, and an answer says up to where was looked: below that nothing that matches is left out.",  # noqa: E501
+    ),
     "HeadersHeeded": (
         "L4",
         "A message whose headers ask for what is not done here (deduplication where no ids are remembered, a comparison with the id of the last message, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501

@@ -84,6 +84,7 @@ _EMPHASIS = {
     "OnlyItsSubjects": "stores",
     "OneOfGroup": "stores",
     "SubjectAnswersTrue": "client",
+    "FilteredExactly": "client",
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",
     "ReadyIsSubscribed": "subscription",

@@ -150,19 +150,35 @@ def questions_of(seed: int, streams: tuple[StreamConfig, ...]) -> dict[str, obje
     """In one world of five clients ask about subjects, and messages have several (S1). Drawn apart."""
     draws = Draws(seed, "subjects")
     if draws.random() >= 0.2:
-        return {}
-    several = tuple(
+        return _filtered(seed, streams)
+    return _filtered(
+        seed,
+        several_subjects(streams),
+        ask_subjects_us=draws.choice((200, 500, 1500)) * MILLISECOND,
+        fold_bytes=draws.choice((0, 300, 1000)),
+        expecting_lasts=draws.choice((0.0, 0.5, 0.95)),
+    )
+
+
+def several_subjects(streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
+    """These streams, listening on several where they can."""
+    return tuple(
         msgspec.structs.replace(config, subject=f"{config.subject}.*")
         if config.subject == f"{config.name}.in"
         else config
         for config in streams
     )
-    return {
-        "streams": several,
-        "ask_subjects_us": draws.choice((200, 500, 1500)) * MILLISECOND,
-        "fold_bytes": draws.choice((0, 300, 1000)),
-        "expecting_lasts": draws.choice((0.0, 0.5, 0.95)),
-    }
+
+
+def _filtered(seed: int, streams: tuple[StreamConfig, ...], **asked: object) -> dict[str, object]:
+    """In one world of five somebody reads with filters, and messages have several subjects and keys (S2).
+    Drawn apart. `asked`: what else is drawn of questions about subjects.
+    """
+    draws = Draws(seed, "filtered")
+    if draws.random() >= 0.2:
+        return {"streams": streams, **asked} if asked else {}
+    interval_us = draws.choice((100, 300, 800)) * MILLISECOND
+    return {"streams": several_subjects(streams), "filtered_interval_us": interval_us, **asked}
 
 
 def index_decay_us(seed: int) -> int:

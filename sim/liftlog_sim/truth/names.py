@@ -53,6 +53,8 @@
     ParcelWhole          what was sent in one parcel is committed at once, as it was sent, or not at all (L8)
     SubjectAnswersTrue   what a client is told of subjects is what the committed log says of the offsets that
                          the answer names, and nothing older than it asked for, see `truth/subjects.py` (S1)
+    FilteredExactly      who reads with a filter is sent what is committed and matches, up to where it is told
+                         that was looked, and nothing else, see `truth/filtered.py` (S2)
     HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
                          ack has the keys that its message asked for (R4, L4)
     LeaderAckDurable     a leader that gives its word for a record has it durably, and it is lost with a later
@@ -166,6 +168,7 @@ STEP_INVARIANTS = (
     "ParcelWhole",
     "FastAcksHold",
     "SubjectAnswersTrue",
+    "FilteredExactly",
     "HeadersHeeded",
     "LeaderAckDurable",
     "OneAnswer",

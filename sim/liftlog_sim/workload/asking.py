@@ -62,8 +62,13 @@ def key(knobs: Knobs, draw: Draws) -> bytes | None:
     return None if draw.random() < 0.1 else b"k%d" % draw.randrange(knobs.keys)
 
 
-def key_lines(knobs: Knobs, draw: Draws) -> list[bytes]:
-    """The same as headers, and now and then the word that deletes it."""
+def key_lines(knobs: Knobs, draw: Draws, compact: bool) -> list[bytes]:
+    """The same as headers, and now and then the word that deletes it, where that means something. Where it
+    does not a message has a key if somebody reads by keys (S2).
+    """
+    if not compact:
+        found = key(knobs, draw.part("filtered")) if knobs.filtered_interval_us else None
+        return [] if found is None else [b"Liftlog-Key: " + found]
     found = key(knobs, draw)
     if found is None:
         return []

@@ -37,6 +37,7 @@ from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consumed import Emptying
 from liftlog_sim.workload.consuming import DEAD, ConsumingClient
 from liftlog_sim.workload.elsewhere import SentElsewhere
+from liftlog_sim.workload.filtered import FilteredReader
 from liftlog_sim.workload.grouped import GroupedClient
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
@@ -98,7 +99,7 @@ class Workload:
         self._mirrorer, self._sourcer = Mirrorer(shared), Sourcer(shared)
         self._recounter = Recounter(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
-        self._asker = SubjectAsker(shared)
+        self._asker, self._filtered = SubjectAsker(shared), FilteredReader(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
         self._consuming += [GroupedClient(shared, number) for number in range(knobs.grouped)]
         self.emptying = Emptying(shared)
@@ -159,7 +160,7 @@ class Workload:
             reader.start()
         starts: list[Callable[[], None]] = [self._admin.start, self._alterer.start, self._mover.start]
         starts += [self._mirrorer.start, self._sourcer.start, self._recounter.start]
-        starts += [self._inspector.start, self._asker.start]
+        starts += [self._inspector.start, self._asker.start, self._filtered.start]
         starts += [client.start for client in self._consuming]
         starts += [processor.start for processor in self._processors]
         for start in (*starts, self._group.start, self.jetstream.start, *self._joining):
@@ -332,7 +333,7 @@ class Publisher:
         expected = self._expected(target, draws.part("expecting")) if strange else -1
         run = self._run_for(target, b"plain", draws.part("run")) if strange and expected < 0 else None
         subject = target.subject
-        if self._cluster.knobs.ask_subjects_us:
+        if knobs.ask_subjects_us or knobs.filtered_interval_us:
             subject = target.subject_with(draws.part("subject").choice(WORDS))
         if target.more_subjects:
             subject = draws.part("among").choice((subject, *target.more_subjects))
@@ -344,7 +345,7 @@ class Publisher:
                 wish = asking.drawn(own.part("answer"), self._cluster.knobs, with_reply, strange)
             value = f"{self.number}-{burst}-{place}".encode()
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
-            lines = asking.key_lines(knobs, own) if target.config.compact else []
+            lines = asking.key_lines(knobs, own, target.config.compact)
             lines += self._wish_lines(target, value, strange, own)
             if run is not None and not wish.enveloped:
                 lines.append(self._shared.numbers.number(run, value, 0, own.part("number"))[0])
