@@ -13,6 +13,14 @@ from msgspec import UNSET, UnsetType
 
 from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
 from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
+from liftlog.jetstream.sources import (
+    SUBJECT_PREFIX,
+    JsSource,
+    SourceAnswer,
+    own_subjects,
+    told_sources,
+    wanted_sources,
+)
 from liftlog.messages import StreamChanges
 from liftlog.types import FIRST_OFFSET_MOST, StreamConfig
 from liftlog.version import VERSION
@@ -66,7 +74,7 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     duplicate_window: int = 0
     placement: dict[str, Any] | None = None
     mirror: dict[str, Any] | None = None
-    sources: list[Any] | None = None
+    sources: list[JsSource] | None = None
     compression: Literal["none", "s2"] | None = "none"
     first_seq: int | None = 0
     subject_transform: dict[str, Any] | None = None
@@ -97,7 +105,6 @@ class StreamConfigAnswer(msgspec.Struct):
     """The configuration in force. Only keys that every client knows."""
 
     name: str
-    subjects: list[str]
     retention: str
     max_consumers: int
     max_msgs: int
@@ -108,7 +115,6 @@ class StreamConfigAnswer(msgspec.Struct):
     discard: str
     storage: str
     num_replicas: int
-    duplicate_window: int
     compression: str
     allow_direct: bool
     mirror_direct: bool
@@ -116,6 +122,9 @@ class StreamConfigAnswer(msgspec.Struct):
     deny_delete: bool
     deny_purge: bool
     allow_rollup_hdrs: bool
+    subjects: list[str] | UnsetType = UNSET
+    sources: list[SourceAnswer] | UnsetType = UNSET
+    duplicate_window: int | UnsetType = UNSET
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
     allow_msg_ttl: bool = False
     allow_atomic: bool | UnsetType = UNSET
@@ -143,7 +152,6 @@ NOTE_PENDING = "js.max_ack_pending"
 ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
 NOT_THERE: dict[str, str] = {
     "mirror": "mirrors are not supported here: 'liftlog stream create --mirror' makes one, without consumers",
-    "sources": "sources are not supported here: 'liftlog stream create --removal --source' makes one",
     "republish": "republish is not supported",
     "subject_transform": "subject_transform is not supported",
     "template_owner": "template_owner is not supported",
@@ -238,12 +246,13 @@ def times_problem(config: JsStreamConfig) -> str:
 
 def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfig:
     """What liftlog is to create, at this time. Raises JsError with the first field that it cannot honour."""
+    sources = wanted_sources(config)
     problem = config_problem(config)
     if problem:
         raise STREAM_INVALID.because(problem)
     if config.num_replicas < 0:
         raise NEGATIVE_REPLICAS.because()
-    subjects = config.subjects or [config.name]
+    subjects = config.subjects or [SUBJECT_PREFIX * bool(sources) + config.name]
     most = config.max_msgs if config.discard == "new" and config.max_msgs > 0 else 0
     window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
@@ -269,7 +278,8 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         messages_max=most or UNSET,
         bytes_max=room or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
-        dedupe_window_ms=-(-window_ns // NS_PER_MS),
+        dedupe_window_ms=-(-window_ns // NS_PER_MS) if not sources else UNSET,
+        sources=sources or UNSET,
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         interest=config.retention == "interest" or UNSET,
@@ -341,7 +351,8 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     metadata = msgspec.json.decode(notes.get(NOTE_METADATA, "{}"), type=dict[str, str])
     return StreamConfigAnswer(
         name=config.name,
-        subjects=list(config.subjects),
+        subjects=own_subjects(config) or UNSET,
+        sources=told_sources(config),
         retention=retention_of(config),
         max_consumers=max_consumers(config),
         max_msgs=most or -1,
@@ -353,7 +364,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         discard="new" if refuses or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
-        duplicate_window=config.remembers_ms * NS_PER_MS,
+        duplicate_window=config.remembers_ms * NS_PER_MS if config.sources is UNSET else UNSET,
         compression="none" if config.codec == "none" else "s2",
         allow_direct=allows_direct(config),
         mirror_direct=False,
@@ -381,7 +392,11 @@ def retention_of(config: StreamConfig) -> Literal["limits", "interest", "workque
 
 
 def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
-    """`after`, of a stream that was created when `before` says, and that others may have given notes."""
+    """`after`, of a stream that was created when `before` says, and that others may have given notes. One
+    that has sources keeps the subject that nobody is told.
+    """
+    if UNSET not in (before.sources, after.sources):
+        after = msgspec.structs.replace(after, subject=before.subject, more_subjects=before.more_subjects)
     said = read_notes(after)
     said.pop(NOTE_CREATED, None)
     kept = {
@@ -432,7 +447,7 @@ FOLLOWS = {
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {
-    **{"more_subjects": (), "notes": ()},
+    **{"more_subjects": (), "notes": (), "sources": ()},
     **dict.fromkeys(("allow_rollup", "allow_batches", "allow_fast_batches", "interest"), False),
 }
 """By field: what says that there is none of it any more."""
@@ -472,6 +487,7 @@ FROM_JETSTREAM = (
     "allow_batches",
     "allow_fast_batches",
     "first_offset",
+    "sources",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

@@ -34,6 +34,7 @@ from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
+from liftlog.jetstream.sources import own_subjects
 from liftlog.jetstream.states import now_ms
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
@@ -159,7 +160,7 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     stream = await find_stream(room.client, call.stream)
     told = from_stream_config(stream.config)
     wanted = within_limits(request.config, consumer_limits(stream.config))
-    config = effective(wanted, name, list(told.subjects), told.num_replicas)
+    config = effective(wanted, name, own_subjects(stream.config), told.num_replicas)
     refuse_without_acks(stream, config)
     known = await _there(room, stream, name)
     if known is None:

@@ -81,7 +81,7 @@ async def _counted(reader: Reader, pattern: str, first: int, last: int) -> int:
 
 class StreamTotals(NamedTuple):
     """What is in a stream at one moment: `messages` at offsets [log_start, hw), of so many `subjects`; `size`
-    in bytes.
+    in bytes; `behind`: how many messages of its sources are to come, by those of which its leader hears.
     """
 
     messages: int
@@ -89,6 +89,7 @@ class StreamTotals(NamedTuple):
     log_start: int
     hw: int
     size: int
+    behind: dict[str, int]
 
 
 class CountedStreams:
@@ -105,9 +106,11 @@ class CountedStreams:
         moment = told.epoch, told.hw, told.log_start, told.journal, told.index
         known = self._subjects.get(reader.partition)
         if known is not None and known[0] == moment:
-            return StreamTotals(told.messages, known[1], told.log_start, told.hw, told.size)
+            subjects, messages = known[1], told.messages
+            return StreamTotals(messages, subjects, told.log_start, told.hw, told.size, dict(told.behind))
         counts = await client.subjects(info)
         if len(self._subjects) >= COUNTED_MAX:
             self._subjects.clear()
         self._subjects[reader.partition] = moment, len(counts)
-        return StreamTotals(sum(counts.values()), len(counts), told.log_start, told.hw, told.size)
+        messages, subjects = sum(counts.values()), len(counts)
+        return StreamTotals(messages, subjects, told.log_start, told.hw, told.size, dict(told.behind))

@@ -14,6 +14,8 @@ from liftlog.client.reader import Reader
 from liftlog.jetstream.answers import NS_PER_MS, ZERO_TIME, JsAnswer, rfc3339
 from liftlog.jetstream.configs import StreamConfigAnswer, created_ms, from_stream_config
 from liftlog.jetstream.dispatch import Room
+from liftlog.jetstream.scanning import StreamTotals
+from liftlog.jetstream.sources import SourceState, source_states
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
 from liftlog.types import Record
 
@@ -60,6 +62,7 @@ class StreamInfoAnswer(JsAnswer):
     domain: str
     ts: str
     created: str
+    sources: list[SourceState] | UnsetType = UNSET
     did_create: bool | UnsetType = UNSET
     total: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
@@ -82,12 +85,11 @@ def cluster_state(room: Room, info: StreamInfo) -> ClusterState:
     )
 
 
-async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> JsStreamState:
+async def stream_state(
+    room: Room, info: StreamInfo, totals: StreamTotals, consumers: int, details: bool = False
+) -> JsStreamState:
     """What is in it now; with `details` which sequences between the first and the last are gone."""
     reader = room.client.reader(info, 0)
-    totals, consumers = await asyncio.gather(
-        room.counted.totals(room.client, info), room.client.consumers(info)
-    )
     messages, last_seq = totals.messages, totals.hw
     first = await room.client.next_matching(info, ">", totals.log_start) if messages else None
     state = JsStreamState(
@@ -97,7 +99,7 @@ async def stream_state(room: Room, info: StreamInfo, details: bool = False) -> J
         first_ts=rfc3339(first.record.timestamp_ms) if first is not None else ZERO_TIME,
         last_seq=last_seq,
         last_ts=await _last_time(reader, last_seq),
-        consumer_count=len(consumers),
+        consumer_count=consumers,
         num_subjects=totals.subjects or UNSET,
     )
     gone = max(0, last_seq - state.first_seq + 1 - messages) if messages else 0
@@ -139,9 +141,13 @@ async def _deleted(reader: Reader, first_seq: int, last_seq: int) -> list[int]:
 
 async def describe(room: Room, info: StreamInfo, details: bool = False) -> StreamInfoAnswer:
     """All of a stream."""
+    totals, consumers = await asyncio.gather(
+        room.counted.totals(room.client, info), room.client.consumers(info)
+    )
     return StreamInfoAnswer(
         config=from_stream_config(info.config),
-        state=await stream_state(room, info, details),
+        state=await stream_state(room, info, totals, len(consumers), details),
+        sources=await source_states(room, info, totals.behind),
         cluster=cluster_state(room, info),
         domain=room.domain,
         ts=rfc3339(now_ms()),

@@ -37,6 +37,7 @@ from liftlog.jetstream.errors import (
 )
 from liftlog.jetstream.scanning import count_from
 from liftlog.jetstream.shown import find_stream, is_shown, shown_streams
+from liftlog.jetstream.sources import own_subjects
 from liftlog.jetstream.states import StreamInfoAnswer, describe, now_ms
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo
 from liftlog.subjects.grammar import overlap, subject_problem
@@ -138,13 +139,13 @@ async def _create(room: Room, config: StreamConfig) -> StreamInfo:
 def refuse_overlap(there: list[StreamInfo], config: StreamConfig) -> None:
     """JetStream lets no two streams keep the same message (liftlog does). Raises JsError."""
     for info in there:
-        if info.config.name != config.name and has_subject_of(info.config, config.subjects):
+        if info.config.name != config.name and has_subject_of(info.config, own_subjects(config)):
             raise SUBJECTS_OVERLAP.because()
 
 
 def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
     """Whether a stream keeps what may come on one of these subjects."""
-    return any(overlap(mine, other) for mine in config.subjects for other in subjects)
+    return any(overlap(mine, other) for mine in own_subjects(config) for other in subjects)
 
 
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:

@@ -148,6 +148,9 @@ class SubjectReply(Struct):
     """R21: up to where the partition's journal is heeded: what it deletes below is not counted."""
     size: int = 0
     """R25: bytes that all messages of the partition count for (`liftlog/sizes.py`), whatever was asked."""
+    behind: list[tuple[str, int]] = field(default_factory=list)
+    """R29: by sources that its leader hears of, how many offsets of theirs it has not looked at; whatever was
+    asked."""
 
 
 class CreateStreamRequest(Struct):

@@ -113,6 +113,11 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
             f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "
             "be copied; let them finish, and create the stream here"
         )
+    if config.sources:
+        raise LiftlogError(
+            f"'{name}' has sources: move them, and create the stream here, which copies what they have; or "
+            "move it as a stream of its own, with --set sources=null"
+        )
     return config
 
 

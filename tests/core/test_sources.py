@@ -19,6 +19,8 @@ from liftlog.messages import (
     PeerMessage,
     PurgeRequest,
     StreamChanges,
+    SubjectReply,
+    SubjectRequest,
 )
 from liftlog.mutants import Mutants
 from liftlog.options.copied import copied_headers, copy_of, positions_in, stream_source
@@ -131,6 +133,30 @@ def test_r29_a_filter_lets_pass_what_has_its_subjects() -> None:
     roles = world.replica(world.leader(copy), copy).roles
     assert roles is not None and roles.sourcing.lags() == {"s": 0}
     assert world.nodes[world.leader(copy)].marks["R29.nothing-passed"] > 0
+
+
+def test_r29_questions_about_subjects_are_told_how_far_behind_it_is() -> None:
+    world, left, right, copy = three()
+    assert world.run_until(lambda: has(world, copy, 6))
+    world.run(3)
+    leader = world.leader(copy)
+
+    def behind() -> list[tuple[str, int]]:
+        reply = world.answer(leader, SubjectRequest(copy, "subjects", ">"))
+        assert isinstance(reply, SubjectReply)
+        return reply.behind
+
+    assert behind() == [("s", 0), ("t", 0)]
+    roles = world.replica(leader, copy).roles
+    assert roles is not None
+    positions = roles.sourcing._positions
+    assert positions is not None
+    positions[left.stream] -= 2
+    assert behind() == [("s", 2), ("t", 0)]
+    positions[left.stream] += 2
+    world.ask(leader, DeleteStreamRequest("t", right.stream))
+    assert world.run_until(lambda: "t" not in dict(behind()))
+    assert world.answer(leader, SubjectRequest(left, "subjects", ">", known=True)).behind == []
 
 
 def test_r29_it_takes_no_messages_until_it_has_no_sources() -> None:

@@ -25,13 +25,20 @@ def _of(kind: type[api.Base], *required: str, **nested: Shape | list[Shape]) -> 
 
 ANY: Shape = {"*": None}
 
+ERROR: Shape = {"code!": None, "err_code!": None, "description": None}
 SUBJECT_TRANSFORM = _of(api.SubjectTransform)
 EXTERNAL = _of(api.ExternalStream)
 SOURCE = _of(api.StreamSource, "name", external=EXTERNAL, subject_transforms=[SUBJECT_TRANSFORM])
+SOURCE_INFO = _of(api.StreamSourceInfo, "name", "lag", "active", error=ERROR) | {
+    "filter_subject": None,
+    "subject_transforms": [SUBJECT_TRANSFORM],
+    "external": EXTERNAL,
+    "seq": None,
+}
 STREAM_CONFIG = _of(
     api.StreamConfig,
     *("name", "retention", "max_consumers", "max_msgs", "max_bytes", "max_age", "max_msgs_per_subject"),
-    *("max_msg_size", "discard", "storage", "num_replicas", "duplicate_window"),
+    *("max_msg_size", "discard", "storage", "num_replicas"),
     placement=_of(api.Placement),
     mirror=SOURCE,
     sources=[SOURCE],
@@ -54,6 +61,8 @@ STREAM_INFO = _of(
     config=STREAM_CONFIG,
     state=STREAM_STATE,
     cluster=CLUSTER,
+    mirror=SOURCE_INFO,
+    sources=[SOURCE_INFO],
 ) | {"ts": None, "domain": None, "alternates": None}
 CONSUMER_CONFIG = _of(api.ConsumerConfig, "deliver_policy", "ack_policy", "replay_policy", metadata=ANY) | {
     "max_batch": None,
@@ -118,7 +127,6 @@ ANSWERS: dict[str, Shape] = {
     "consumer_unpin": {},
 }
 """By the name in the answer's type, `io.nats.jetstream.api.v1.<name>_response`."""
-ERROR: Shape = {"code!": None, "err_code!": None, "description": None}
 PUB_ACK: Shape = {"stream!": None, "seq!": None} | dict.fromkeys(
     ("domain", "duplicate", "batch", "count", "val")
 )

@@ -87,6 +87,7 @@ def test_a_stream_that_takes_all_subjects_needs_no_other() -> None:
     [
         ({"storage": "memory"}, "storage 'memory' is not supported"),
         ({"mirror": {"name": "X"}}, "mirrors are not supported"),
+        ({"sources": [{"name": "X"}]}, "has sources: move them, and create the stream here"),
         ({"allow_msg_counter": True}, "allow_msg_counter is not supported"),
         ({"retention": "workqueue"}, "has retention 'workqueue'"),
         ({"retention": "interest"}, "has retention 'interest'"),

@@ -137,14 +137,18 @@ def test_the_shorter_side_is_looked_at() -> None:
     assert stream.count("a", 1) == 100 and stream.fetches == 2
 
 
+def totals(**told: int) -> StreamTotals:
+    return StreamTotals(**told, behind={})
+
+
 def test_subjects_are_listed_again_when_something_has_changed() -> None:
     stream, counted = FakeStream(["a", "b", "a"]), CountedStreams()
     for _ in range(2):
-        assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=3, size=93)
+        assert stream.totals(counted) == totals(messages=3, subjects=2, log_start=0, hw=3, size=93)
     assert stream.listed == 1
     stream.subjects_at.append("c")
-    assert stream.totals(counted) == StreamTotals(messages=4, subjects=3, log_start=0, hw=4, size=124)
+    assert stream.totals(counted) == totals(messages=4, subjects=3, log_start=0, hw=4, size=124)
     stream.subjects_at[3] = None
     stream.journal = 9
-    assert stream.totals(counted) == StreamTotals(messages=3, subjects=2, log_start=0, hw=4, size=93)
+    assert stream.totals(counted) == totals(messages=3, subjects=2, log_start=0, hw=4, size=93)
     assert stream.listed == 3

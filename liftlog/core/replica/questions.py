@@ -12,6 +12,7 @@ which it says; it waits until that is all that was committed of the journal when
 
 from __future__ import annotations
 
+from liftlog.core.replica.copying.sourcing import Sourcing
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.state.indexstate import KEPT_MS
 from liftlog.core.replica.state.log import JOBS_WAIT, LogState
@@ -155,8 +156,8 @@ class Questions:
 
     # -- what storage says ------------------------------------------------------------------------
 
-    def told(self, event: SubjectsTold) -> None:
-        """The answer to a question in `asked`."""
+    def told(self, event: SubjectsTold, sourcing: Sourcing | None) -> None:
+        """The answer to a question in `asked`. `sourcing`: of a leader."""
         question = self.asked.pop(event.request)
         request = question.request
         if event.error:
@@ -168,10 +169,10 @@ class Questions:
             question.goes_on(event.place)
             self.parked.append(question)
         else:
-            self._answer(question, event)
+            self._answer(question, event, sourcing)
         self._go_on()
 
-    def _answer(self, question: Question, event: SubjectsTold) -> None:
+    def _answer(self, question: Question, event: SubjectsTold, sourcing: Sourcing | None) -> None:
         self.ctx.mark("S1.answered")
         reply = SubjectReply(
             partition=self.log.id,
@@ -185,6 +186,7 @@ class Questions:
             index=event.index,
             journal=question.heeds,
             size=event.size,
+            behind=sourcing.heard() if sourcing is not None else [],
         )
         self._reply(question.client, reply)
 

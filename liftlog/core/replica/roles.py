@@ -156,7 +156,7 @@ def hear_subjects(
     """What storage says to a question about subjects, to whoever has asked (S1)."""
     if event.request in questions.asked:
         if isinstance(event, SubjectsTold):
-            questions.told(event)
+            questions.told(event, roles.sourcing if roles is not None else None)
         else:
             questions.behind(event)
     elif journal is not None and journal.index_told(event):

@@ -53,9 +53,11 @@ def front_max(log: LogState) -> int:
 class _Source:
     """Of one source: what was asked, and how far it is."""
 
-    __slots__ = ("hw", "problem", "waits")
+    __slots__ = ("heard", "hw", "problem", "waits")
 
     def __init__(self) -> None:
+        self.heard = False
+        """Whether it has answered."""
         self.hw = 0
         """How far it is committed, as it said last."""
         self.problem = ""
@@ -75,6 +77,7 @@ class _Source:
 
     def says(self, hw: int) -> bool:
         """It is committed so far. Whether it has said that for the first time."""
+        self.heard = True
         first, self.hw = not self.hw, max(self.hw, hw)
         return first
 
@@ -117,6 +120,13 @@ class Sourcing:
             if source is not None:
                 found[name] = max(0, one.hw - self._positions.get(source.id, 0))
         return found
+
+    def heard(self) -> list[tuple[str, int]]:
+        """Those of `lags` that have answered this leader, and of which more may come."""
+        asked = self._asked
+        return [
+            (name, lag) for name, lag in self.lags().items() if asked[name].heard and not asked[name].problem
+        ]
 
     @property
     def lag(self) -> int:
