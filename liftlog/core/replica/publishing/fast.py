@@ -158,7 +158,7 @@ class FastBatches:
                     continue
                 wish = found
                 if wish.refusal is None:
-                    message = message._replace(reply=b"")
+                    message = Message(message.subject, b"", message.headers, message.value)
             rest.append(message)
             wished.append(wish)
         return rest, wished
