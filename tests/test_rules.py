@@ -29,7 +29,7 @@ EXPECTED = (
     *(f"M{n}" for n in range(1, 6)),
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 8)),
-    *(f"L{n}" for n in range(1, 12)),
+    *(f"L{n}" for n in range(1, 13)),
     *(f"K{n}" for n in range(1, 11)),
     *(f"G{n}" for n in range(1, 7)),
     *(f"V{n}" for n in range(1, 9)),

@@ -16,7 +16,18 @@ from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, StorageType, StreamConfig
 
 from liftlog.bench.cluster import wait_for_level
-from liftlog.bench.door_user import BUCKET, PUBLISH, PULL, PUT, PUT_IN_TURN, READ, REPLAY, WRITTEN
+from liftlog.bench.door_user import (
+    BUCKET,
+    FAST,
+    PUBLISH,
+    PUBLISH_FAST,
+    PULL,
+    PUT,
+    PUT_IN_TURN,
+    READ,
+    REPLAY,
+    WRITTEN,
+)
 from liftlog.bench.jetstream import READY_TIMEOUT_S, JetStream, until_made
 from liftlog.bench.load import Load
 from liftlog.bench.publish import run_load
@@ -90,17 +101,21 @@ class PlainJetStream(JetStream):
             self._ports[stream] = self._servers[number - 1].port
 
 
-STREAM_OF = {PUBLISH: WRITTEN, PULL: READ, REPLAY: READ, PUT: f"KV_{BUCKET}", PUT_IN_TURN: f"KV_{BUCKET}"}
+STREAM_OF = {
+    **{PUBLISH: WRITTEN, PUBLISH_FAST: FAST, PULL: READ, REPLAY: READ},
+    **{PUT: f"KV_{BUCKET}", PUT_IN_TURN: f"KV_{BUCKET}"},
+}
 
 
 async def make_streams(url: str, replicas: int) -> dict[str, str]:
     """Make all that the works need; returns who leads each stream. Raises LiftlogError."""
     async with await nats.connect(url) as connection:
         jetstream = connection.jetstream(timeout=2)
-        for name in (WRITTEN, READ):
+        for name in (WRITTEN, READ, FAST):
             config = StreamConfig(
                 name=name, subjects=[name], storage=StorageType.FILE, num_replicas=replicas
             )
+            config.allow_batched = True if name == FAST else None
             await until_made(partial(jetstream.add_stream, config), NOT_CREATED)
         bucket = KeyValueConfig(bucket=BUCKET, replicas=replicas)
         await until_made(partial(jetstream.create_key_value, bucket), NOT_CREATED)

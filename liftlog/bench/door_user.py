@@ -6,6 +6,7 @@ a line on its standard input, works, and prints one JSON object: what it found, 
 | work | what is done |
 |---|---|
 | `publish` | `publish_async`, with up to 1,000 acks to come |
+| `publish-fast` | a fast batch, with an ack for 500 messages at most, and two to come |
 | `pull` | a durable consumer with explicit acks: fetch a batch, `ack` each, fetch the next |
 | `replay` | an ordered consumer, from the first message on |
 | `put` | key-value `put`, many under way at once |
@@ -45,11 +46,13 @@ from liftlog.bench.consumer import (
     ConsumingError,
     Sequenced,
 )
+from liftlog.bench.fast_user import FastPublisher
 
 PUBLISH, PULL, REPLAY, PUT, PUT_IN_TURN = "publish", "pull", "replay", "put", "put-in-turn"
-WORKS = (PUBLISH, PULL, REPLAY, PUT, PUT_IN_TURN)
-WRITTEN, READ = "written", "read"
-"""Streams, with a subject of the same name: one that grows, and one that was filled."""
+PUBLISH_FAST = "publish-fast"
+WORKS = (PUBLISH, PUBLISH_FAST, PULL, REPLAY, PUT, PUT_IN_TURN)
+WRITTEN, READ, FAST = "written", "read", "fast"
+"""Streams, with a subject of the same name: one that grows, one that was filled, one of fast batches."""
 BUCKET = "bench"
 KEYS = 1000
 WINDOW = 1000
@@ -99,6 +102,7 @@ class DoorUser:
     """One connection, and one work on it."""
 
     def __init__(self, connection: NatsConnection, visit: Visit) -> None:
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=10, publish_async_max_pending=WINDOW)
         self._visit = visit
         self.leaving: list[Callable[[], Awaitable[object]]] = []
@@ -109,6 +113,8 @@ class DoorUser:
         match self._visit.work:
             case "publish":
                 return self._publish
+            case "publish-fast":
+                return self._publish_fast
             case "pull":
                 return await self._to_pull()
             case "replay":
@@ -129,6 +135,16 @@ class DoorUser:
             found = await asyncio.gather(*acks)
         check_sequences([ack.seq for ack in found], "publish")
         return len(found)
+
+    async def _publish_fast(self) -> int:
+        publisher, payload = FastPublisher(self._connection, FAST, SILENCE_S), self._visit.payload
+        watch = Stopwatch(self._visit.seconds_max)
+        await publisher.begin(payload)
+        done = 1
+        while done < self._visit.messages and not watch.over:
+            await publisher.add(payload)
+            done += 1
+        return await publisher.close()
 
     async def _to_pull(self) -> Run:
         visit, jetstream = self._visit, self._jetstream

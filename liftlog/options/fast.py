@@ -10,7 +10,6 @@ their leader (`liftlog/core/replica/publishing/fast.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from liftlog.messages import ERR_FAST_DISABLED, ERR_FAST_ID, ERR_FAST_PATTERN, ERR_HEADER
 from liftlog.options.wishes import ALL, NO_WISHES, FastPart, Refusal, Wishes
@@ -25,16 +24,6 @@ ID_BYTES_MAX = 64
 DIGITS_MAX = 15
 
 
-class Words(NamedTuple):
-    """The tokens of such a reply subject, the last five of it."""
-
-    id: bytes
-    flow: bytes
-    gap: bytes
-    number: bytes
-    operation: bytes
-
-
 def fast_part(reply: bytes) -> FastPart | None:
     """Which part of a batch a message with this reply subject is, which ends with the suffix; None: it is
     not of that form.
@@ -42,17 +31,17 @@ def fast_part(reply: bytes) -> FastPart | None:
     tokens = reply[: -len(SUFFIX)].rsplit(b".", 5)
     if len(tokens) != 6:
         return None
-    words = Words(*tokens[1:])
-    number, operation = _number(words.number), _number(words.operation)
-    known = words.id and words.gap in GAPS and operation <= PING
+    _, id, between, gap, which, what = tokens
+    number, operation = _number(which), _number(what)
+    known = id and gap in GAPS and operation <= PING
     if not known or number < 1 or not _goes_with(operation, number):
         return None
-    flow = min(_number(words.flow), FLOW_MOST)
+    flow = min(_number(between), FLOW_MOST)
     return FastPart(
-        words.id,
+        id,
         number,
         flow if flow > 0 else FLOW_ELSE,
-        GAPS[words.gap],
+        GAPS[gap],
         operation in (COMMIT, CLOSE),
         operation not in (CLOSE, PING),
     )
@@ -105,6 +94,8 @@ def _of(reply: bytes, wish: Wishes, stream: str, allowed: bool) -> Wishes:
     if len(part.id) > ID_BYTES_MAX:
         text = f"the id of a fast batch has {len(part.id)} bytes; it may have {ID_BYTES_MAX}"
         return wish._replace(refusal=Refusal(ERR_FAST_ID, text))
+    if wish is NO_WISHES:
+        return Wishes(fast=part)
     problem = _not_done(wish)
     if problem and wish.refusal is None and part.kept:
         text = f"{problem} is not done within a fast batch; publish without it"

@@ -215,7 +215,7 @@ def test_L12_a_message_that_came_already_ends_it(gap: str) -> None:
     world, partition = opened()
     publish(world, partition, one(1, gap=gap), one(2, gap=gap), one(2, gap=gap), one(3, gap=gap))
     world.run(0.5)
-    assert told(world) == [("ack", 0, 2), ("end", 2, 1)]
+    assert told(world) == [("ack", 0, 2), ("gap", 2, 3), ("end", 2, 1)]
     assert stored(world, partition) == [b"x1", b"x2"]
 
 

@@ -23,6 +23,7 @@ def mixed(seed: int, mutant: str = "", profile: str = "kills") -> RunResult:
             dedupe_window_ms=msgspec.UNSET,
             dedupe_ids_max=msgspec.UNSET,
             allow_batches=msgspec.UNSET,
+            allow_fast_batches=msgspec.UNSET,
         )
         for stream in knobs.streams
     )

@@ -124,4 +124,4 @@ def test_all_works_on_real_servers(capsys: pytest.CaptureFixture[str], replicas:
     for rounds in told["works"].values():
         assert list(rounds) == ["liftlog", "jetstream-default", "jetstream-always"]
         assert all(one["messages"] > 0 and one["rate"] > 0 for each in rounds.values() for one in each)
-    assert len(told["verdicts"]) == 10
+    assert len(told["verdicts"]) == 12

@@ -158,7 +158,7 @@ class FastBatches:
                     continue
                 wish = found
                 if wish.refusal is None:
-                    message = message._replace(reply=b"")
+                    message = Message(message.subject, b"", message.headers, message.value)
             rest.append(message)
             wished.append(wish)
         return rest, wished
@@ -220,7 +220,7 @@ class FastBatches:
     def _follows(self, batch: FastBatch, message: Message, part: FastPart) -> bool:
         """Whether the batch has all before this message, or does without."""
         due = batch.last + 1
-        if part.number > due:
+        if part.number != due:
             self._ctx.mark("L12.gap")
             batch.answer_at(message.reply)
             self._tell(batch, "gap", part.number, due)
