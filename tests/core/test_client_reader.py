@@ -205,13 +205,13 @@ class Filtering(FakeCluster):
         if self.old:
             raise TooOld(ERR_INVALID, "upgrade the node")
         self.requests.append(request)
-        end = min(request.offset + 4, self.hw)
+        end = min(request.offset + 4, self.end(0))
         frames = [
             encode_records(LOG, 1, [record(offset)]).data
             for offset in range(request.offset, end)
             if offset % 2 == 0
         ]
-        return VisibleReadReply(LOG, 1, self.hw, 0, end, frames)
+        return VisibleReadReply(LOG, 1, self.end(0), 0, end, frames)
 
 
 @pytest.mark.parametrize("old", [False, True])
