@@ -9,7 +9,7 @@ sparse batch, with the bytes that `encode_sparse` would give.
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.format import (
@@ -40,7 +40,8 @@ _SPARSE_COPIED_FROM = 12
 """Behind length, place and time: from here on a record's bytes are copied."""
 _LENGTH_COVERS = _SPARSE_COPIED_FROM - LENGTH_FIELD_BYTES
 _LEAST_DELTA = -(1 << 31)
-_SUBJECTS_KNOWN = 4096
+SUBJECTS_KNOWN = 4096
+"""Of so many subjects is remembered whether they are wanted."""
 
 
 class FoundRecord(NamedTuple):
@@ -59,12 +60,12 @@ class RecordFilter:
     subjects, and records with any key or none. Raises PatternRefused.
     """
 
-    __slots__ = ("_known", "_patterns", "keys")
+    __slots__ = ("_patterns", "keys", "known")
 
     def __init__(self, patterns: Sequence[str | Sequence[str]], keys: Sequence[bytes] = ()) -> None:
         """A pattern may be given as its tokens."""
         self._patterns = [pattern_tokens(one) if isinstance(one, str) else one for one in patterns]
-        self._known: dict[bytes, bool] = {}
+        self.known: dict[bytes, bool] = {}
         self.keys = frozenset(keys)
 
     @property
@@ -73,13 +74,13 @@ class RecordFilter:
 
     def on(self, subject: bytes) -> bool:
         """Whether a record on this subject is wanted, as far as that goes."""
-        known = self._known.get(subject)
+        known = self.known.get(subject)
         if known is None:
-            if len(self._known) >= _SUBJECTS_KNOWN:
-                self._known.clear()
+            if len(self.known) >= SUBJECTS_KNOWN:
+                self.known.clear()
             tokens = subject.decode("utf-8", "replace").split(SEPARATOR)
             known = not self._patterns or any(tokens_match(one, tokens) for one in self._patterns)
-            self._known[subject] = known
+            self.known[subject] = known
         return known
 
     def wants(self, subject: bytes, key: bytes | None) -> bool:
@@ -95,26 +96,11 @@ def part_of(log: PartitionId, batch: Batch, wanted: RecordFilter, start: int, en
     if header.control:
         return None
     payload, position = opened(header, batch.data)
-    found = [
-        one
-        for one in find(header, payload, position, wanted)
-        if start <= header.base_offset + one.place < end
-    ]
-    return copied(log, batch, header, payload, found, min(end, batch.end_offset))
-
-
-def only(log: PartitionId, batch: Batch, offsets: Container[int]) -> Batch:
-    """The batch with these of its records alone: what `encode_sparse` gives of them. Raises like
-    `decode_records`.
-    """
-    header = read_header(batch.data)
-    payload, position = opened(header, batch.data)
     base = header.base_offset
-    found = [one for one in find(header, payload, position, _ALL) if base + one.place in offsets]
-    return _sparse(log, header, payload, found, header.end_offset)
-
-
-_ALL = RecordFilter(())
+    found = list(find(header, payload, position, wanted, start - base))
+    while found and base + found[-1].place >= end:
+        found.pop()
+    return copied(log, batch, header, payload, found, min(end, batch.end_offset))
 
 
 class Gathering:
@@ -169,16 +155,18 @@ def opened(header: Header, data: bytes) -> tuple[bytes, int]:
     return (plain_payload(header, data), 0) if header.attributes & CODEC_MASK else (data, HEADER_BYTES)
 
 
-def find(header: Header, payload: bytes, position: int, wanted: RecordFilter) -> list[FoundRecord]:
-    """All that are wanted. Raises CorruptBatch if the records do not fill the batch."""
+def find(
+    header: Header, payload: bytes, position: int, wanted: RecordFilter, first: int = 0
+) -> Iterator[FoundRecord]:
+    """All that are wanted, from the place `first` on. Raises CorruptBatch at the end if the records do not
+    fill the batch.
+    """
     sparse = header.attributes & SPARSE
     unpack = _SPARSE.unpack_from if sparse else _DENSE.unpack_from
     strings_from = SPARSE_RECORD_HEAD_BYTES if sparse else RECORD_HEAD_BYTES
     copied_from = _SPARSE_COPIED_FROM if sparse else _DENSE_COPIED_FROM
     on, keys = wanted.on if wanted.by_subject else None, wanted.keys
-    found: list[FoundRecord] = []
-    add, make = found.append, tuple.__new__
-    known = wanted._known.get
+    known, make = wanted.known.get, tuple.__new__
     place = 0
     try:
         for number in range(header.records):
@@ -187,27 +175,24 @@ def find(header: Header, payload: bytes, position: int, wanted: RecordFilter) ->
             else:
                 length, delta, subject_bytes, reply, headers, key_bytes = unpack(payload, position)
                 place = number
-            after = position + LENGTH_FIELD_BYTES + length
-            begin = position + strings_from
-            behind = begin + subject_bytes
+            start, begin = position, position + strings_from
+            position += LENGTH_FIELD_BYTES + length
+            if place < first:
+                continue
             if on is not None:
-                subject = payload[begin:behind]
+                subject = payload[begin : begin + subject_bytes]
                 hit = known(subject)
                 if not (on(subject) if hit is None else hit):
-                    position = after
                     continue
             if keys:
-                at = behind + reply + headers
-                if key_bytes < 0 or payload[at : at + key_bytes] not in keys:
-                    position = after
+                begin += subject_bytes + reply + headers
+                if key_bytes < 0 or payload[begin : begin + key_bytes] not in keys:
                     continue
-            add(make(FoundRecord, (place, delta, position + copied_from, after)))
-            position = after
+            yield make(FoundRecord, (place, delta, start + copied_from, position))
     except struct.error:
         position = -1
     if position != len(payload):
         raise CorruptBatch(f"the records of the batch at offset {header.base_offset} do not fill it")
-    return found
 
 
 def copied(
@@ -219,7 +204,7 @@ def copied(
     if len(found) == header.records:
         return batch
     first, last = found[0], found[-1]
-    dense = not header.attributes & SPARSE
+    dense = not header.attributes & (SPARSE | CODEC_MASK)
     one_time = header.first_timestamp_ms == header.last_timestamp_ms
     if dense and one_time and last.place - first.place + 1 == len(found) and not any(f[1] for f in found):
         return build_batch(
@@ -279,13 +264,3 @@ def build_plain(log: PartitionId, header: Header, payload: bytes) -> Batch:
         attributes=header.attributes & SPARSE,
         records=header.records if header.sparse else 0,
     )
-
-
-def offsets_of(batch: Batch, wanted: RecordFilter, start: int) -> Iterator[int]:
-    """Where the records lie that are wanted, from `start` on. Raises like `decode_records`."""
-    header = read_header(batch.data)
-    payload, position = opened(header, batch.data)
-    base = header.base_offset
-    for one in find(header, payload, position, wanted):
-        if base + one[0] >= start:
-            yield base + one[0]

@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from liftlog.client import EARLIEST
-from liftlog.client.errors import RequestFailed
+from liftlog.client.errors import RequestFailed, TooOld
 from liftlog.client.reader import Reader
 from liftlog.format import encode_records, encode_sparse
-from liftlog.messages import ERR_COMPACTED, ERR_NOT_LEADER, ReadReply
+from liftlog.messages import (
+    ERR_COMPACTED,
+    ERR_INVALID,
+    ERR_NOT_LEADER,
+    FilteredReadRequest,
+    ReadReply,
+    VisibleReadReply,
+)
 from liftlog.types import Batch, LiftlogError
 from tests.core.client_fakes import LOG, FakeCluster, batches, record
 
@@ -183,3 +190,57 @@ def test_R3_spread_reads_go_to_replicas_in_sync_and_to_the_others_when_they_fail
     assert [found.offset for found in run(server.reader(spread=True).fetch(0))] == [0, 1, 2]
     assert {node for node, _ in server.asked} == {3}
     assert run(server.reader(spread=True, node=3).fetch(0)) != []
+
+
+class Filtering(FakeCluster):
+    """Answers filtered reads: of the batches what is at even offsets; or is of an earlier release."""
+
+    def __init__(self, found: list[Batch], old: bool) -> None:
+        super().__init__(found)
+        self.old = old
+
+    async def call(self, node: int, address: str, request: Any, timeout_s: float) -> Any:
+        if not isinstance(request, FilteredReadRequest):
+            return await super().call(node, address, request, timeout_s)
+        if self.old:
+            raise TooOld(ERR_INVALID, "upgrade the node")
+        self.requests.append(request)
+        end = min(request.offset + 4, self.end(0))
+        frames = [
+            encode_records(LOG, 1, [record(offset)]).data
+            for offset in range(request.offset, end)
+            if offset % 2 == 0
+        ]
+        return VisibleReadReply(LOG, 1, self.end(0), 0, end, frames)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_S2_a_reader_goes_on_from_where_was_looked_and_reads_all_at_an_old_node(old: bool) -> None:
+    server = Filtering(batches(0, 9), old)
+    reader = server.reader()
+
+    async def read() -> tuple[list[int], list[int]]:
+        places, came, at = [], [], 0
+        while at < 9:
+            found = await reader.fetch(at, subjects=["s"])
+            came += [one.offset for one in found]
+            at = reader.position
+            places.append(at)
+        return came, places
+
+    came, places = run(read())
+    assert came == (list(range(9)) if old else [0, 2, 4, 6, 8])
+    assert old or places == [4, 8, 9]
+    assert reader.seen_hw == 9
+
+
+def test_S2_a_filtered_answer_that_goes_back_is_damage() -> None:
+    server = Filtering(batches(0, 9), False)
+
+    async def wrong(node: int, address: str, request: Any, timeout_s: float) -> Any:
+        frames = [encode_records(LOG, 1, [record(offset)]).data for offset in (2, 1)]
+        return VisibleReadReply(LOG, 1, 9, 0, 4, frames)
+
+    server.call = wrong  # type: ignore[method-assign]
+    with pytest.raises(LiftlogError, match="damaged batch, twice"):
+        run(server.reader().fetch(0, subjects=["s"]))

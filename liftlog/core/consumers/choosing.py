@@ -8,8 +8,7 @@ from typing import NamedTuple
 from liftlog.batchparts import copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import read_header
-from liftlog.picking import only
-from liftlog.subjects.grammar import SEPARATOR, tokens_match
+from liftlog.picking import FoundRecord, RecordFilter, copied, find, opened
 from liftlog.types import Batch, PartitionId
 
 
@@ -30,51 +29,73 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
     again = start < flight.ahead
     counts: list[tuple[int, int]] = []
     frames: list[bytes] = []
+    take = _filtered if flight.filters else _unfiltered
     for batch in batches:
-        picked: list[int] = []
-        for offset in matching(batch, flight.filters, batch.base_offset if again else start):
-            if offset in flight.lapsed if again else flight.wants(offset):
-                picked.append(offset)
-                if len(counts) + len(picked) >= most:
-                    break
+        begin = batch.base_offset if again else start
+        picked, frame = take(log, batch, flight, begin, again, most - len(counts))
         if picked:
             counts += [(offset, flight.count(offset) + 1) for offset in picked]
-            frames.append(_frame(log, batch, picked, bool(flight.filters)))
+            frames.append(frame)
         if len(counts) >= most:
             return Chosen(counts, frames, counts[-1][0] + 1)
     return Chosen(counts, frames, batches[-1].end_offset if batches else start)
 
 
-def matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterable[int]:
-    """Where it has records from `start` on whose subjects one of the filters matches, if there are any."""
-    if not filters:
-        if not read_header(batch.data).sparse:
-            return range(max(start, batch.base_offset), batch.end_offset)
-        return (offset for offset, _ in subjects_from(batch, start))
-    return _matching(batch, filters, start)
+def _filtered(
+    log: PartitionId, batch: Batch, flight: Flight, start: int, again: bool, most: int
+) -> tuple[list[int], bytes]:
+    """What is picked of a batch by one look at it, and a frame with these records and no others."""
+    header = read_header(batch.data)
+    payload, position = opened(header, batch.data)
+    base = header.base_offset
+    picked: list[int] = []
+    found: list[FoundRecord] = []
+    for one in find(header, payload, position, flight.wanted, start - base):
+        offset = base + one[0]
+        if offset in flight.lapsed if again else flight.wants(offset):
+            picked.append(offset)
+            found.append(one)
+            if len(picked) >= most:
+                break
+    part = copied(log, batch, header, payload, found, batch.end_offset)
+    return picked, part.data if part is not None else b""
 
 
-def _matching(batch: Batch, filters: Sequence[Sequence[str]], start: int) -> Iterator[int]:
-    known: dict[bytes, bool] = {}
-    for offset, subject in subjects_from(batch, start):
-        wanted = known.get(subject)
-        if wanted is None:
-            tokens = subject.decode("utf-8", "replace").split(SEPARATOR)
-            wanted = known[subject] = any(tokens_match(one, tokens) for one in filters)
-        if wanted:
-            yield offset
+def _unfiltered(
+    log: PartitionId, batch: Batch, flight: Flight, start: int, again: bool, most: int
+) -> tuple[list[int], bytes]:
+    """What is picked of a batch, and a frame that holds these records, and others perhaps."""
+    picked: list[int] = []
+    for offset in _there(batch, start):
+        if offset in flight.lapsed if again else flight.wants(offset):
+            picked.append(offset)
+            if len(picked) >= most:
+                break
+    return picked, _frame(log, batch, picked) if picked else b""
 
 
-def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], filtered: bool) -> bytes:
-    """A frame with these records. A filtered one has no others; else the whole batch goes, unless it is
-    more than twice as many and a part of it is quickly made: others would be sent, and decoded, each time.
+def matching(batch: Batch, wanted: RecordFilter, start: int) -> Iterator[int]:
+    """Where it has records from `start` on that are wanted. Raises like `decode_records`."""
+    header = read_header(batch.data)
+    payload, position = opened(header, batch.data)
+    for one in find(header, payload, position, wanted, start - header.base_offset):
+        yield header.base_offset + one[0]
+
+
+def _there(batch: Batch, start: int) -> Iterable[int]:
+    """Where it has records from `start` on."""
+    if not read_header(batch.data).sparse:
+        return range(max(start, batch.base_offset), batch.end_offset)
+    return (offset for offset, _ in subjects_from(batch, start))
+
+
+def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:
+    """The whole batch, unless it is more than twice as many and a part of it is quickly made: others would be
+    sent, and decoded, each time.
     """
-    records = read_header(batch.data).records
-    if len(offsets) == records:
-        return batch.data
     start, end = offsets[0], offsets[-1] + 1
-    if end - start == len(offsets) and (filtered or 2 * len(offsets) < records):
+    if end - start == len(offsets) and 2 * len(offsets) < read_header(batch.data).records:
         part = copied_part(log, batch, start, end)
         if part is not None:
             return part.data
-    return only(log, batch, frozenset(offsets)).data if filtered else batch.data
+    return batch.data

@@ -11,6 +11,7 @@ from itertools import takewhile
 from liftlog.core.consumers.pullroom import PullRoom
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.consumers.tally import FlightTally
+from liftlog.picking import RecordFilter
 from liftlog.subjects.grammar import pattern_tokens
 
 HEAP_MIN = 1024
@@ -39,6 +40,7 @@ class Flight:
         "settling",
         "start",
         "tally",
+        "wanted",
         "written",
     )
 
@@ -52,6 +54,7 @@ class Flight:
         """So many deliveries there are when all that is written is folded (K8)."""
         self.tally = FlightTally()
         self.filters = [pattern_tokens(pattern) for pattern in patterns]
+        self.wanted = RecordFilter(self.filters)
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
         self.settling: dict[int, int] = {}

@@ -107,7 +107,7 @@ class Counting:
                 return False
             try:
                 shown = self._removed.visible(data.id, batches)
-                found = [one for batch in shown for one in matching(batch, flight.filters, start)]
+                found = [one for batch in shown for one in matching(batch, flight.wanted, start)]
             except (CorruptBatch, LiftlogError):
                 return False
             matches += sum(one < data.hw for one in found)
