@@ -322,7 +322,7 @@ MODELS: dict[str, ModelEntry] = {
         ModelEntry(
             "fast-batches",
             "liftlog_spec.models.fast_batches",
-            "FastBatches",
+            "AckedByNumber",
             "of messages that are acked many at a time all up to the number are there",
             {"publishers": "Publishers", "records": "Records", "epochs": "Epochs"},
             small={"records": 4, "publishers": 1},

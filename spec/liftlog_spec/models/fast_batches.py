@@ -26,7 +26,7 @@ MESSAGES = 3
 """Of each batch: so many that one in the middle can be lost."""
 
 
-class FastBatches(Model):
+class AckedByNumber(Model):
     """One partition, and publishers of which each sends one batch."""
 
     variant = Setting("right", "acked-at-append", "gap-ignored", "begun-anywhere")
