@@ -320,6 +320,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 4, "epochs": 1},
         ),
         ModelEntry(
+            "fast-batches",
+            "liftlog_spec.models.fast_batches",
+            "AckedByNumber",
+            "of messages that are acked many at a time all up to the number are there",
+            {"publishers": "Publishers", "records": "Records", "epochs": "Epochs"},
+            small={"records": 4, "publishers": 1},
+        ),
+        ModelEntry(
             "dead-letters",
             "liftlog_spec.models.dead_letters",
             "DeadLettersOfAConsumer",
