@@ -1,9 +1,9 @@
-"""What it costs a node to pick messages out of a batch: for consumers with filters, and for filtered reads (S2).
+"""What it costs a node to pick messages out of a batch: for consumers with filters, and for readers (S2).
 
     .venv/bin/python scripts/picking.py
 
-CPU microseconds, the best of several rounds of one thread: for each message that a consumer is given, in pulls
-of a hundred from a batch of a thousand; and for each record that is looked at for a reader.
+CPU microseconds, the best of several rounds of one thread: for each message that a consumer is given, in
+pulls of a hundred from a batch of a thousand; and for each record that is looked at for a reader.
 """
 
 from __future__ import annotations
