@@ -136,6 +136,7 @@ def test_the_source_names_no_rule_that_does_not_exist() -> None:
 # Rules that hold and say no to nothing in the core: what they forbid is done by a shape, not by a condition.
 WITHOUT_GUARD = {
     "S1": "R3's guards say who answers; what an index holds: tests/storage/test_subject_indexes.py",
+    "S2": "R3's guards say who answers; what is picked: tests/core/test_picking.py",
     "U3": "storage and readers: tests/storage/test_older_formats.py",
     "U1": "a range in a handshake, before the core: tests/core/test_handshake.py, tests/test_releases.py",
     "N8": "a switch of the stream",

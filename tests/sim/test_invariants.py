@@ -537,6 +537,7 @@ def test_every_evaluation_is_counted() -> None:
         "HeadersHeeded",
         "RefusedTruly",
         "SubjectAnswersTrue",
+        "FilteredExactly",
         "SameVisible",
         "DeletedStaysDeleted",
         "NothingElseGone",
