@@ -105,12 +105,16 @@ class CountedStreams:
         # What there is is a function of these, and each only grows as long as the index is the same.
         moment = told.epoch, told.hw, told.log_start, told.journal, told.index
         known = self._subjects.get(reader.partition)
-        if known is not None and known[0] == moment:
-            subjects, messages = known[1], told.messages
-            return StreamTotals(messages, subjects, told.log_start, told.hw, told.size, dict(told.behind))
-        counts = await client.subjects(info)
-        if len(self._subjects) >= COUNTED_MAX:
-            self._subjects.clear()
-        self._subjects[reader.partition] = moment, len(counts)
-        messages, subjects = sum(counts.values()), len(counts)
-        return StreamTotals(messages, subjects, told.log_start, told.hw, told.size, dict(told.behind))
+        if known is None or known[0] != moment:
+            if len(self._subjects) >= COUNTED_MAX:
+                self._subjects.clear()
+            known = self._subjects[reader.partition] = moment, len(await client.subjects(info))
+        # All but the subjects is of one moment: a list of them may be of a later one.
+        return StreamTotals(
+            messages=told.messages,
+            subjects=known[1],
+            log_start=told.log_start,
+            hw=told.hw,
+            size=told.size,
+            behind=dict(told.behind),
+        )

@@ -22,7 +22,18 @@ async def source(user: User, which: str, *values: str, **config: Any) -> str:
     name = user.name + which
     told = await user.create(name=name, **config)
     assert "error" not in told, told
-    for value in values:
+
+    async def first_is_stored() -> bool:
+        """Members of a cluster of nats-server hear of the subject one after the other."""
+        try:
+            await user.js.publish(f"{name}.x", values[0].encode())
+        except NoStreamResponseError:
+            return False
+        return True
+
+    if values:
+        await user.until(first_is_stored)
+    for value in values[1:]:
         await user.js.publish(f"{name}.x", value.encode())
     return name
 
