@@ -16,6 +16,7 @@ from liftlog.core.replica.frontlimits import FrontLimits
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifetimes import Lifetimes
+from liftlog.core.replica.mirroring import Mirroring
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -192,7 +193,10 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_purges", "_roll_ups")
+    __slots__ = (
+        *("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_mirroring", "_purges"),
+        "_roll_ups",
+    )
 
     def __init__(
         self,
@@ -202,8 +206,10 @@ class JournalLeader(Leader):
         front: FrontLimits,
         consumers: ConsumersLead,
         lifetimes: Lifetimes,
+        mirroring: Mirroring,
     ) -> None:
         super().__init__(front.limits.log, leading)
+        self._mirroring = mirroring
         self._front = front
         self._limits = front.limits
         self._roll_ups = front.roll_ups
@@ -255,6 +261,7 @@ class JournalLeader(Leader):
     def hw_moved(self) -> None:
         """What is committed now is answered."""
         self._deletions.committed()
+        self._mirroring.said()
         self._purges.go_on()
         self._limits.go_on()
         self._roll_ups.go_on()
