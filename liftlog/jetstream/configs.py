@@ -12,15 +12,18 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from liftlog.jetstream.answers import NS_PER_MS, NS_PER_S
-from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
-from liftlog.jetstream.sources import (
+from liftlog.jetstream.copies import (
     SUBJECT_PREFIX,
+    Copied,
     JsSource,
     SourceAnswer,
+    is_copy,
     own_subjects,
+    told_mirror,
     told_sources,
-    wanted_sources,
+    wanted_copies,
 )
+from liftlog.jetstream.errors import NEGATIVE_REPLICAS, STREAM_INVALID
 from liftlog.messages import StreamChanges
 from liftlog.types import FIRST_OFFSET_MOST, StreamConfig
 from liftlog.version import VERSION
@@ -73,7 +76,7 @@ class JsStreamConfig(msgspec.Struct, forbid_unknown_fields=True):
     template_owner: str | None = None
     duplicate_window: int = 0
     placement: dict[str, Any] | None = None
-    mirror: dict[str, Any] | None = None
+    mirror: JsSource | None = None
     sources: list[JsSource] | None = None
     compression: Literal["none", "s2"] | None = "none"
     first_seq: int | None = 0
@@ -123,6 +126,7 @@ class StreamConfigAnswer(msgspec.Struct):
     deny_purge: bool
     allow_rollup_hdrs: bool
     subjects: list[str] | UnsetType = UNSET
+    mirror: SourceAnswer | UnsetType = UNSET
     sources: list[SourceAnswer] | UnsetType = UNSET
     duplicate_window: int | UnsetType = UNSET
     consumer_limits: dict[str, int] = msgspec.field(default_factory=dict)
@@ -151,7 +155,6 @@ NOTE_PENDING = "js.max_ack_pending"
 
 ASKS_FOR_NOTHING: tuple[object, ...] = (None, False, 0, "", [], {}, ConsumerLimits())
 NOT_THERE: dict[str, str] = {
-    "mirror": "mirrors are not supported here: 'liftlog stream create --mirror' makes one, without consumers",
     "republish": "republish is not supported",
     "subject_transform": "subject_transform is not supported",
     "template_owner": "template_owner is not supported",
@@ -246,13 +249,14 @@ def times_problem(config: JsStreamConfig) -> str:
 
 def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfig:
     """What liftlog is to create, at this time. Raises JsError with the first field that it cannot honour."""
-    sources = wanted_sources(config)
+    copied = wanted_copies(config)
+    copies = copied != Copied()
     problem = config_problem(config)
     if problem:
         raise STREAM_INVALID.because(problem)
     if config.num_replicas < 0:
         raise NEGATIVE_REPLICAS.because()
-    subjects = config.subjects or [SUBJECT_PREFIX * bool(sources) + config.name]
+    subjects = config.subjects or [SUBJECT_PREFIX * copies + config.name]
     most = config.max_msgs if config.discard == "new" and config.max_msgs > 0 else 0
     window_ns = config.duplicate_window or min(DUPLICATE_WINDOW_NS, config.max_age or DUPLICATE_WINDOW_NS)
     age_ms = -(-max(0, config.max_age) // NS_PER_MS)
@@ -278,8 +282,9 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         messages_max=most or UNSET,
         bytes_max=room or UNSET,
         codec="lz4" if config.compression == "s2" else "none",
-        dedupe_window_ms=-(-window_ns // NS_PER_MS) if not sources else UNSET,
-        sources=sources or UNSET,
+        dedupe_window_ms=-(-window_ns // NS_PER_MS) if not copies else UNSET,
+        mirror=copied.mirror or UNSET,
+        sources=copied.sources or UNSET,
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         interest=config.retention == "interest" or UNSET,
@@ -352,6 +357,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
     return StreamConfigAnswer(
         name=config.name,
         subjects=own_subjects(config) or UNSET,
+        mirror=told_mirror(config),
         sources=told_sources(config),
         retention=retention_of(config),
         max_consumers=max_consumers(config),
@@ -364,7 +370,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         discard="new" if refuses or NOTE_DISCARD in notes else "old",
         storage="file",
         num_replicas=config.replication_factor,
-        duplicate_window=config.remembers_ms * NS_PER_MS if config.sources is UNSET else UNSET,
+        duplicate_window=UNSET if is_copy(config) else config.remembers_ms * NS_PER_MS,
         compression="none" if config.codec == "none" else "s2",
         allow_direct=allows_direct(config),
         mirror_direct=False,
@@ -376,7 +382,7 @@ def from_stream_config(config: StreamConfig) -> StreamConfigAnswer:
         subject_delete_marker_ttl=UNSET if marked_ms is UNSET else marked_ms * NS_PER_MS,
         allow_atomic=config.allow_batches,
         allow_batched=config.allow_fast_batches,
-        first_seq=UNSET if config.first_offset is UNSET else config.first_offset + 1,
+        first_seq=UNSET if config.mirrors or config.first_offset is UNSET else config.first_offset + 1,
         no_ack=not config.ack_reply,
         description=notes.get(NOTE_DESCRIPTION, UNSET),
         consumer_limits={name: value for name, value in limits.items() if value},
@@ -393,9 +399,9 @@ def retention_of(config: StreamConfig) -> Literal["limits", "interest", "workque
 
 def born_as(before: StreamConfig, after: StreamConfig) -> StreamConfig:
     """`after`, of a stream that was created when `before` says, and that others may have given notes. One
-    that has sources keeps the subject that nobody is told.
+    that copies others keeps the subject that nobody is told.
     """
-    if UNSET not in (before.sources, after.sources):
+    if is_copy(before) and is_copy(after):
         after = msgspec.structs.replace(after, subject=before.subject, more_subjects=before.more_subjects)
     said = read_notes(after)
     said.pop(NOTE_CREATED, None)
@@ -447,7 +453,7 @@ FOLLOWS = {
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {
-    **{"more_subjects": (), "notes": (), "sources": ()},
+    **{"more_subjects": (), "notes": (), "sources": (), "mirror": ""},
     **dict.fromkeys(("allow_rollup", "allow_batches", "allow_fast_batches", "interest"), False),
 }
 """By field: what says that there is none of it any more."""
@@ -487,6 +493,7 @@ FROM_JETSTREAM = (
     "allow_batches",
     "allow_fast_batches",
     "first_offset",
+    "mirror",
     "sources",
     "notes",
 )

@@ -21,6 +21,7 @@ from liftlog.jetstream.consumerconfigs import (
     milliseconds,
     to_core,
 )
+from liftlog.jetstream.copies import own_subjects
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     CONSUMER_CREATE,
@@ -34,7 +35,6 @@ from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
-from liftlog.jetstream.sources import own_subjects
 from liftlog.jetstream.states import now_ms
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streamlimits import refuse_one_more, within_limits

@@ -40,6 +40,7 @@ CONSUMER_NOT_FOUND = Fault(404, 10014, "consumer not found")
 NO_RESOURCES = Fault(503, 10023, "insufficient resources")
 INVALID_JSON = Fault(400, 10025, "invalid JSON: {}")
 MIRROR_AND_SOURCES = Fault(400, 10031, "stream mirrors can not also contain other sources")
+MIRROR_AND_SUBJECTS = Fault(400, 10034, "stream mirrors can not contain subjects")
 NO_MESSAGE = Fault(404, 10037, "no message found")
 SEQUENCE_NOT_FOUND = Fault(400, 10043, "sequence {} not found")
 FILTER_INVALID = Fault(500, 10049, "{}")
@@ -59,6 +60,8 @@ TOO_MANY_SUBJECTS = Fault(500, 10117, "subject details would exceed maximum allo
 NEGATIVE_REPLICAS = Fault(400, 10133, "replicas count cannot be negative")
 SOURCE_TWICE = Fault(400, 10140, "duplicate source configuration detected")
 SOURCE_NAME_INVALID = Fault(400, 10141, "sourced stream name is invalid")
+MIRROR_NAME_INVALID = Fault(400, 10142, "mirrored stream name is invalid")
+MIRROR_AND_FIRST = Fault(400, 10143, "stream mirrors can not have first sequence configured")
 NEEDS_API_LEVEL = Fault(412, 10185, "JetStream minimum api level required")
 
 

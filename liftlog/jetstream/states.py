@@ -13,9 +13,9 @@ from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import Reader
 from liftlog.jetstream.answers import NS_PER_MS, ZERO_TIME, JsAnswer, rfc3339
 from liftlog.jetstream.configs import StreamConfigAnswer, created_ms, from_stream_config
+from liftlog.jetstream.copies import SourceState, copied_states
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.scanning import StreamTotals
-from liftlog.jetstream.sources import SourceState, source_states
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
 from liftlog.types import Record
 
@@ -62,6 +62,7 @@ class StreamInfoAnswer(JsAnswer):
     domain: str
     ts: str
     created: str
+    mirror: SourceState | UnsetType = UNSET
     sources: list[SourceState] | UnsetType = UNSET
     did_create: bool | UnsetType = UNSET
     total: int | UnsetType = UNSET
@@ -144,10 +145,12 @@ async def describe(room: Room, info: StreamInfo, details: bool = False) -> Strea
     totals, consumers = await asyncio.gather(
         room.counted.totals(room.client, info), room.client.consumers(info)
     )
+    copied = await copied_states(room, info, totals.behind)
     return StreamInfoAnswer(
         config=from_stream_config(info.config),
         state=await stream_state(room, info, totals, len(consumers), details),
-        sources=await source_states(room, info, totals.behind),
+        mirror=copied[0] if info.config.mirrors else UNSET,
+        sources=copied or UNSET if not info.config.mirrors else UNSET,
         cluster=cluster_state(room, info),
         domain=room.domain,
         ts=rfc3339(now_ms()),

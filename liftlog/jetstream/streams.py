@@ -21,6 +21,7 @@ from liftlog.jetstream.configs import (
     stream_changes,
     to_stream_config,
 )
+from liftlog.jetstream.copies import as_the_origin, own_subjects
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
@@ -37,7 +38,6 @@ from liftlog.jetstream.errors import (
 )
 from liftlog.jetstream.scanning import count_from
 from liftlog.jetstream.shown import find_stream, is_shown, shown_streams
-from liftlog.jetstream.sources import own_subjects
 from liftlog.jetstream.states import StreamInfoAnswer, describe, now_ms
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo
 from liftlog.subjects.grammar import overlap, subject_problem
@@ -109,6 +109,7 @@ async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     if config.sealed is True:
         raise STREAM_INVALID.because("stream configuration for create can not be sealed")
     there = await room.client.streams()
+    config = as_the_origin(config, there)
     same = next((info for info in there if info.config.name == config.name), None)
     if same is None:
         refuse_overlap(there, config)

@@ -149,8 +149,8 @@ class SubjectReply(Struct):
     size: int = 0
     """R25: bytes that all messages of the partition count for (`liftlog/sizes.py`), whatever was asked."""
     behind: list[tuple[str, int]] = field(default_factory=list)
-    """R29: by sources that its leader hears of, how many offsets of theirs it has not looked at; whatever was
-    asked."""
+    """R28, R29: by streams that it copies and its leader hears of, how many offsets of theirs it has not
+    looked at; whatever was asked."""
 
 
 class CreateStreamRequest(Struct):

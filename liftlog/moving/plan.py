@@ -113,10 +113,10 @@ def wanted_config(origin: OriginStream, wishes: MoveWishes) -> JsStreamConfig:
             f"'{name}' has retention '{config.retention}': its messages are its consumers' alone, and cannot "
             "be copied; let them finish, and create the stream here"
         )
-    if config.sources:
+    if copied := "sources" if config.sources else "mirror" if config.mirror else "":
         raise LiftlogError(
-            f"'{name}' has sources: move them, and create the stream here, which copies what they have; or "
-            "move it as a stream of its own, with --set sources=null"
+            f"'{name}' has '{copied}': move what it copies, and create the stream here, to copy that; or "
+            f"move it as a stream of its own, with --set {copied}=null"
         )
     return config
 

@@ -223,7 +223,6 @@ def test_r28_what_is_damaged_on_its_way_is_asked_for_again() -> None:
         ({"mirror": "copy"}, "is the stream itself"),
         ({"partitions": 2}, "as many partitions"),
         ({"compact": True}, "mirror and compact"),
-        ({"removal": True}, "mirror and removal"),
         ({"dedupe_window_ms": 1000}, "mirror and dedupe_window_ms"),
         ({"messages_max": 10}, "mirror and messages_max"),
         ({"queue_group": "desk"}, "mirror and queue_group"),

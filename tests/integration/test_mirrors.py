@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from liftlog.messages import ConsumerConfig
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
@@ -91,6 +92,27 @@ def test_R28_the_command_line_makes_shows_and_ends_a_mirror(tmp_path: Path) -> N
         assert (await values(cluster, "copy"))[-1] == (7, "mine")
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_R28_messages_of_a_mirror_with_a_journal_are_consumed_and_deleted(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "orders", "orders", "--removal")
+        for number in range(6):
+            await cluster.run("pub", "orders", str(number))
+        await cluster.run("stream", "delete-message", "orders", "--offset", "4")
+        await cluster.run("stream", "create", "copy", "--mirror", "orders", "--removal")
+        await until(lambda: no_lag(cluster), "a mirror that has everything")
+        consumer = await cluster.client.consumer("copy", "c", config=ConsumerConfig())
+        given = await consumer.fetch(5, wait_ms=2000)
+        assert [one.record.value for one in given] == [b"0", b"1", b"2", b"3", b"5"]
+        assert given[-1].to_come == 0
+        await cluster.run("stream", "delete-message", "copy", "--offset", "2")
+        await cluster.run("pub", "orders", "6")
+        await until(lambda: no_lag(cluster), "a mirror that has everything")
+        assert await values(cluster, "copy") == [(0, "0"), (1, "1"), (3, "3"), (5, "5"), (6, "6")]
+
+    with_cluster(tmp_path, 3, story)
 
 
 def test_R28_a_mirror_outlives_its_origin(tmp_path: Path) -> None:

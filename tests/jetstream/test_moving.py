@@ -86,8 +86,8 @@ def test_a_stream_that_takes_all_subjects_needs_no_other() -> None:
     ("config", "said"),
     [
         ({"storage": "memory"}, "storage 'memory' is not supported"),
-        ({"mirror": {"name": "X"}}, "mirrors are not supported"),
-        ({"sources": [{"name": "X"}]}, "has sources: move them, and create the stream here"),
+        ({"mirror": {"name": "X"}}, "has 'mirror': move what it copies"),
+        ({"sources": [{"name": "X"}]}, "has 'sources': move what it copies"),
         ({"allow_msg_counter": True}, "allow_msg_counter is not supported"),
         ({"retention": "workqueue"}, "has retention 'workqueue'"),
         ({"retention": "interest"}, "has retention 'interest'"),

@@ -193,7 +193,6 @@ async def test_a_field_is_accepted_and_told_again(user: User, given: dict[str, A
     CREATE,
     {
         "storage: memory": {"storage": "memory"},
-        "mirror": {"mirror": {"name": "elsewhere"}},
         "republish": {"republish": {"src": ">", "dest": "copy.>"}},
         "subject_transform": {"subject_transform": {"src": ">", "dest": "other.>"}},
         "persist_mode: async": {"persist_mode": "async"},

@@ -188,24 +188,20 @@ TOGETHER: tuple[_Clash | _NeedsRemoval, ...] = (
 )
 """What does not go together; the first that is found is told."""
 
-UNFIT_FOR_MIRRORS = (
-    *("compact", "removal", "dedupe_window_ms", "messages_max", "bytes_max", "max_messages_per_subject"),
+UNFIT_FOR_COPIES = (
+    *("compact", "dedupe_window_ms", "messages_max", "bytes_max", "max_messages_per_subject"),
     "subject_messages_max",
     *("allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest", "queue_group"),
     "allow_fast_batches",
 )
-"""R28: what a mirror has is said by another stream alone: it cannot refuse any of that, take it for a
-repetition, or act on what its headers say. With a journal, each offset of which no entry says that it is gone
-would count as a message, and a mirror has empty ones.
+"""R28, R29: what a copy has is said by other streams alone: it cannot refuse any of that, take it for a
+repetition, or act on what its headers say.
 """
-
-UNFIT_FOR_SOURCES = tuple(name for name in UNFIT_FOR_MIRRORS if name != "removal")
-"""R29: the same, but for a journal: such a stream has offsets of its own, and none is empty."""
 SOURCES_MAX = 64
 """Each of its records names them all."""
 
 
-UNFIT_FOR_ACTIVITY = ("mirror", "sources", "paused", "read_only", "sealed", *UNFIT_FOR_MIRRORS)
+UNFIT_FOR_ACTIVITY = ("mirror", "sources", "paused", "read_only", "sealed", "removal", *UNFIT_FOR_COPIES)
 """N12: nothing is published to it that any of this could be about, and what it has to tell does not wait."""
 
 
@@ -263,7 +259,7 @@ def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     why = "a mirror has what its origin has, and nothing else"
-    return _first(_Clash("mirror", name, why).problem(on) for name in UNFIT_FOR_MIRRORS)
+    return _first(_Clash("mirror", name, why).problem(on) for name in UNFIT_FOR_COPIES)
 
 
 def _activity_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
@@ -296,7 +292,7 @@ def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
             return f"source {name!r}: filter {filter!r}: {problem}"
     why = "it has what its sources have, and nothing else"
     here = {**on, "sources": True}
-    return _first(_Clash("sources", name, why).problem(here) for name in UNFIT_FOR_SOURCES)
+    return _first(_Clash("sources", name, why).problem(here) for name in UNFIT_FOR_COPIES)
 
 
 def _first(problems: Iterable[str]) -> str:

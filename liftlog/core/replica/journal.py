@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from liftlog.core.replica.copying.mirroring import Mirroring
 from liftlog.core.replica.delivering.consuming import ConsumersLead
 from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
@@ -192,7 +193,10 @@ class Deletions:
 class JournalLeader(Leader):
     """What a leader does apart from that is no business of a journal, and does nothing here."""
 
-    __slots__ = ("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_purges", "_roll_ups")
+    __slots__ = (
+        *("_consumers", "_deletions", "_front", "_lifetimes", "_limits", "_mirroring", "_purges"),
+        "_roll_ups",
+    )
 
     def __init__(
         self,
@@ -202,8 +206,10 @@ class JournalLeader(Leader):
         front: FrontLimits,
         consumers: ConsumersLead,
         lifetimes: Lifetimes,
+        mirroring: Mirroring,
     ) -> None:
         super().__init__(front.limits.log, leading)
+        self._mirroring = mirroring
         self._front = front
         self._limits = front.limits
         self._roll_ups = front.roll_ups
@@ -255,6 +261,7 @@ class JournalLeader(Leader):
     def hw_moved(self) -> None:
         """What is committed now is answered."""
         self._deletions.committed()
+        self._mirroring.said()
         self._purges.go_on()
         self._limits.go_on()
         self._roll_ups.go_on()

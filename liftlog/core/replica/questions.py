@@ -12,7 +12,6 @@ which it says; it waits until that is all that was committed of the journal when
 
 from __future__ import annotations
 
-from liftlog.core.replica.copying.sourcing import Sourcing
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.state.indexstate import KEPT_MS
 from liftlog.core.replica.state.log import JOBS_WAIT, LogState
@@ -156,8 +155,8 @@ class Questions:
 
     # -- what storage says ------------------------------------------------------------------------
 
-    def told(self, event: SubjectsTold, sourcing: Sourcing | None) -> None:
-        """The answer to a question in `asked`. `sourcing`: of a leader."""
+    def told(self, event: SubjectsTold, behind: list[tuple[str, int]]) -> None:
+        """The answer to a question in `asked`. `behind`: what is to come of what this stream copies."""
         question = self.asked.pop(event.request)
         request = question.request
         if event.error:
@@ -169,10 +168,10 @@ class Questions:
             question.goes_on(event.place)
             self.parked.append(question)
         else:
-            self._answer(question, event, sourcing)
+            self._answer(question, event, behind)
         self._go_on()
 
-    def _answer(self, question: Question, event: SubjectsTold, sourcing: Sourcing | None) -> None:
+    def _answer(self, question: Question, event: SubjectsTold, behind: list[tuple[str, int]]) -> None:
         self.ctx.mark("S1.answered")
         reply = SubjectReply(
             partition=self.log.id,
@@ -186,7 +185,7 @@ class Questions:
             index=event.index,
             journal=question.heeds,
             size=event.size,
-            behind=sourcing.heard() if sourcing is not None else [],
+            behind=behind,
         )
         self._reply(question.client, reply)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.replica.copying.mirroring import Mirroring
+from liftlog.core.replica.copying.mirroring import Emptied, Mirroring
 from liftlog.core.replica.copying.recounting import Recounting
 from liftlog.core.replica.copying.sourcing import Sourcing
 from liftlog.core.replica.delivering.consuming import ConsumersLead
@@ -74,6 +74,10 @@ class LeaderRoles(NamedTuple):
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.subject_purges.wrote()
             self.serving.leo_moved()
+
+    def behind(self) -> list[tuple[str, int]]:
+        """R28, R29: by streams of which this leader hears, so much of theirs it has not looked at."""
+        return self.mirroring.heard() or self.sourcing.heard()
 
     def recount(self) -> None:
         """A tick has passed. N12: of the activity stream: what the metadata group has done is written."""
@@ -156,7 +160,7 @@ def hear_subjects(
     """What storage says to a question about subjects, to whoever has asked (S1)."""
     if event.request in questions.asked:
         if isinstance(event, SubjectsTold):
-            questions.told(event, roles.sourcing if roles is not None else None)
+            questions.told(event, roles.behind() if roles is not None else [])
         else:
             questions.behind(event)
     elif journal is not None and journal.index_told(event):
@@ -196,7 +200,8 @@ def leader_roles(
     """
     state = LeaderState(log.ctx, log.id, record, log.leo, office.state if office is not None else None)
     serving, purges = Serving(log, state), Purges(log, state)
-    mirroring, sourcing, recounting = Mirroring(log, state), Sourcing(log, state), Recounting(log, state)
+    mirroring = Mirroring(log, state, serving.leo_moved)
+    sourcing, recounting = Sourcing(log, state), Recounting(log, state)
     if office is None or removed is None:
         leads = Leader(log, state)
         if removed is not None:
@@ -234,7 +239,16 @@ def leader_roles(
         markers=markers,
         moved=moved,
     )
-    leader = JournalLeader(state, deletions, subject_purges, front, consumers, lifetimes)
+    office.mirroring.tells(Emptied(log, subject_purges, moved))
+    leader = JournalLeader(
+        state,
+        deletions,
+        subject_purges,
+        front=front,
+        consumers=consumers,
+        lifetimes=lifetimes,
+        mirroring=office.mirroring,
+    )
     keeper = JournalKeeper(log, state, office.isr)
     return LeaderRoles(
         *(state, leader, keeper, serving, purges),

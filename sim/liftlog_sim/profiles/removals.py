@@ -224,7 +224,7 @@ def mirrors(draws: Draws) -> Knobs:
         knobs = sources(draws.part("sources"), knobs)
     return msgspec.structs.replace(
         knobs,
-        consumers=0,
+        consumers=draws.part("consuming").choice((0, 2)),
         mirror_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
         publish_interval_us=draws.choice((100, 250)) * MILLISECOND,
     )

@@ -136,6 +136,8 @@ class Account:
         """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
         self.checks.counts["MirrorIsPrefix"] += 1
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
+        if truth.id.stream in self.metadata.saying:
+            self.deletions(truth.id).grown(before)
         mirrored(truth, origin, before, self.furthest_start(origin.id), self.deletions(origin.id))
 
     def _sourced(self, truth: PartitionTruth, before: int) -> None:

@@ -113,6 +113,8 @@ class MetadataTruth:
         """C7: of each stream that begins elsewhere than at 0, where."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
+        self.saying: set[int] = set()
+        """Those that have a journal."""
         self.activity: dict[int, ActivityTruth] = {}
         """N12: of each activity stream that there ever was, by its id."""
         self.sources: dict[int, dict[int, str]] = {}
@@ -185,6 +187,8 @@ class MetadataTruth:
                 self.firsts[stream.id] = stream.config.first_offset
             if stream.config.mirrors and stream.id not in self.mirrors:
                 self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
+                if stream.config.has_journal:
+                    self.saying.add(stream.id)
             if stream.id not in self.sources and (sources := sources_of(stream.config)):
                 named = {state.streams[of].id: filter for of, filter in sources.items()}
                 self.sources[stream.id] = named

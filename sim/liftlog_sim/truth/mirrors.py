@@ -1,7 +1,8 @@
 """The truth about mirrors (R28).
 
     MirrorIsPrefix    what a mirror has committed, its origin has committed at the same offset; where the
-                      mirror has no record, the origin's is gone
+                      mirror has no record, the origin's is gone, and the mirror's journal says so, if it
+                      has one (`truth/removals.py`)
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class DeletionTruth:
     """
 
     __slots__ = (
-        *("_furthest", "_judged", "_limits", "_named", "_starts", "_taken"),
+        *("_furthest", "_judged", "_limits", "_named", "_promised", "_starts", "_taken"),
         *("asked", "data", "done_with", "journal", "restated", "told", "wanted"),
     )
 
@@ -75,6 +75,9 @@ class DeletionTruth:
         """The greatest journal offset that somebody was told with a deletion."""
         self._named: dict[Named, int] = {}
         """Of each record that is named: by the entry below which offset first."""
+        self._promised: dict[Named, int] = {}
+        """R28: the same of what a mirror's leaders have said to be empty before anything of it was committed:
+        nothing may have come of it, as that leader went."""
         self._taken = 0
         self._judged: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -107,6 +110,8 @@ class DeletionTruth:
     def grown(self, before: int) -> None:
         """More of the data is committed than what lies below offset `before`. HoldsNoMore, MarkerDue."""
         stream = self.data.id.stream
+        if self.of_mirror:
+            self._keep_promises(before)
         if most := self._limits.subject_room.get(stream, 0):
             self._furthest = max(self._furthest, self._starts())
             self.data.checks["HoldsNoMore"] += 1
@@ -122,6 +127,36 @@ class DeletionTruth:
     def _gone(self) -> set[int]:
         """The offsets that are named."""
         return {offset for offset, _ in self.named()}
+
+    @property
+    def of_mirror(self) -> bool:
+        """R28: whether this is a mirror's, or was."""
+        return self.data.id.stream in self._limits.mirrors
+
+    def _keep_promises(self, before: int) -> None:
+        """R28: what is empty in a mirror was said to be, and nothing else."""
+        self.named()
+        for offset in range(before, self.data.hw):
+            named = offset, epoch_at(self.data.history, offset)
+            end, record = self._promised.get(named, 0), self.data.contents.committed[offset]
+            if end and record is not None:
+                text = f"offset {offset}, where its mirror has a record of epoch {named[1]}"
+                raise Violation("NothingElseGone", f"partition {self.data.id}: an entry names {text}")
+            if end:
+                self._named[named] = end
+            elif record is None and named not in self._named:
+                text = f"has nothing at offset {offset}, of epoch {named[1]}, and its journal does not say so"
+                raise Violation("MirrorIsPrefix", f"mirror {self.data.id} {text}")
+
+    def _promises(self, named: Named) -> bool:
+        """Whether this is about what is not committed: of records of other epochs nothing comes of it."""
+        offset, epoch = named
+        return self.of_mirror and (
+            offset >= self.data.hw or epoch_at(self.data.history, offset) != epoch or self._is_empty(offset)
+        )
+
+    def _is_empty(self, offset: int) -> bool:
+        return self.data.contents.committed[offset] is None
 
     def end_of(self, offset: int) -> int:
         """By the journal below which offset the committed record there is gone; NUMBER_MAX: it is not."""
@@ -143,6 +178,9 @@ class DeletionTruth:
             if named in self._named:
                 continue
             self.journal.checks["NothingElseGone"] += 1
+            if self._promises(named):
+                self._promised.setdefault(named, end)
+                continue
             problem = self.asked.unasked(named[0], self.data, self._named)
             if problem and self.is_queue and (named[0], entry.epoch) in self.done_with.ends:
                 problem = ""
@@ -305,7 +343,8 @@ class DeletionTruth:
         self.journal.checks["SameVisible"] += 1
         start = data.log_start
         hidden = {named for named in removed.named() if named[0] >= start}
-        meant = {one for one, end in self.named().items() if end <= removed.folded and one[0] >= start}
+        said = [*self.named().items(), *self._promised.items()]
+        meant = {one for one, end in said if end <= removed.folded and one[0] >= start}
         if removed.folded > self.journal.hw or hidden != meant:
             raise Violation(
                 "SameVisible",

@@ -47,6 +47,7 @@ from liftlog_sim.truth.consumers import KnownThen
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
+from liftlog_sim.workload.copied import MirrorTargets
 from liftlog_sim.workload.inspecting import CountedPull, QuietQuestion, leading_of
 from liftlog_sim.workload.targets import WORDS, Target
 
@@ -117,7 +118,10 @@ def config_of(target: Target, name: str) -> ConsumerConfig:
 class ConsumingClient:
     """One of them. What it knows of consumers is what it was told itself."""
 
-    __slots__ = ("_account", "_cluster", "_former", "_known", "_numbers", "_shared", "_turns", "kernel")
+    __slots__ = (
+        *("_account", "_cluster", "_former", "_known", "_mirrors", "_numbers", "_shared", "_turns"),
+        "kernel",
+    )
 
     def __init__(self, shared: Clientele, number: int) -> None:
         self._shared = shared
@@ -131,6 +135,7 @@ class ConsumingClient:
         """What a consumer is taken to be configured with."""
         self._former: dict[tuple[Target, str], int] = {}
         """Of those that are no more."""
+        self._mirrors = MirrorTargets(shared)
 
     @property
     def stopping(self) -> bool:
@@ -144,6 +149,7 @@ class ConsumingClient:
             return
         turn.noted()
         targets = [target for target in self._shared.targets if target.config.has_journal]
+        targets += self._mirrors.there()
         if targets:
             draws = turn.draws
             target = targets[draws.randrange(len(targets))]

@@ -9,6 +9,8 @@ logs, each with leaders that come and go, and with its own commit:
 - *Who asks has committed all that he has.* So an answer, also to a leader that is gone, begins no higher than
   the log of whoever takes it ends; what it says again is skipped.
 - *An offset at which the origin has nothing any more stays empty*: what follows does not move up.
+- *What is empty is said before it is copied*: the entry of the journal that says so is committed when the
+  batch is appended, so no leader has to find out what one before him has not said.
 
 What is modelled: a record is the epoch of its origin that wrote it; deletions of what is committed there;
 an answer that is on its way, for as long as it likes, and again; elections on both sides, which give up what
@@ -16,7 +18,8 @@ is not committed there.
 
 What is abstracted. *Replication* of both logs, told as what is committed and what a new leader keeps of the
 rest. *Many records in one answer*: one, or one that says that there is none. *The origin's log start*, which
-is a deletion of all that lies below it.
+is a deletion of all that lies below it. *Epochs in the journal*: what is said and not copied then is about
+records of an epoch that has none there, and harms nobody.
 
     copies-uncommitted         the origin's leader answers with all that it has
     position-saved-first       the position is kept apart, and written before the record
@@ -25,6 +28,8 @@ is a deletion of all that lies below it.
     closes-gaps                what follows a deleted record moves up
     begins-at-the-end          a new leader takes what it has not for deleted
     takes-messages             the mirror stores what is published to it
+    says-nothing               nobody says what is empty
+    says-later                 what is empty is said when it is copied, and may be lost with who says it
 """
 
 # mypy: ignore-errors
@@ -45,6 +50,8 @@ class Mirrors(Model):
         "closes-gaps",
         "begins-at-the-end",
         "takes-messages",
+        "says-nothing",
+        "says-later",
     )
     Records = Constant(2)
     Epochs = Constant(2)
@@ -72,6 +79,10 @@ class Mirrors(Model):
     """This leader has appended something."""
     position = Var(Count)
     """Of the variants that keep one."""
+    written = Var(Set(Offset))
+    """What is said to be empty by entries of this leader that are not committed."""
+    says = Var(Set(Offset))
+    """And by those that are."""
 
     # -- the origin ----------------------------------------------------------------------------------------
 
@@ -121,9 +132,29 @@ class Mirrors(Model):
         s.answer = {"at": at, "has": has}
 
     @action
+    def Say(s):
+        """What the answer says to be gone is written into the journal."""
+        if s.variant != "right":
+            when(False)
+        when(is_some(s.answer), get(s.answer).at == size(s.mirror), get(s.answer).has == 0)
+        when(~member(get(s.answer).at, s.says), ~member(get(s.answer).at, s.written))
+        s.written = with_member(s.written, get(s.answer).at)
+
+    @action
+    def CommitEntry(s, at: Offset):
+        when(member(at, s.written))
+        s.written = without(s.written, at)
+        s.says = with_member(s.says, at)
+
+    @action
     def Take(s):
         """The answer comes, or comes again."""
         when(is_some(s.answer), size(s.mirror) < s.Records)
+        if s.variant == "right":
+            when(Or(get(s.answer).has > 0, member(get(s.answer).at, s.says)))
+        if s.variant == "says-later":
+            unsaid = And(get(s.answer).has == 0, ~member(get(s.answer).at, s.says))
+            s.written = If(unsaid, with_member(s.written, get(s.answer).at), s.written)
         if s.variant in ("closes-gaps", "asks-uncommitted"):
             when(size(s.mirror) <= get(s.answer).at)
         elif not s.is_apart():
@@ -158,6 +189,7 @@ class Mirrors(Model):
         s.epoch = s.epoch + 1
         s.mirror = prefix(s.mirror, end)
         s.began = False
+        s.written = []
 
     @action
     def Publish(s):
@@ -182,6 +214,13 @@ class Mirrors(Model):
     def EmptyIsGone(s):
         """Where the mirror has nothing, the origin has nothing any more."""
         return Forall(s.Offset, lambda i: Implies(And(i < s.hw, s.mirror[i] == 0), member(i, s.gone)))
+
+    @invariant
+    def EmptyIsSaid(s):
+        """Where the mirror has nothing, its journal says so. Variants about something else have none."""
+        if s.variant not in ("right", "says-nothing", "says-later"):
+            return True
+        return Forall(s.Offset, lambda i: Implies(And(i < s.hw, s.mirror[i] == 0), member(i, s.says)))
 
     @sometimes
     def AllIsHere(s):

@@ -55,20 +55,21 @@ OK, DIVERGED, BELOW_START = 0, 1, 5
 Question = tuple[int, int, int]
 """Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
 which epoch, its number."""
-PUBLISHED = ("Published", "LastsTold", "Mirrored", "TimerFired")
+PUBLISHED = ("Published", "LastsTold", "Mirrored", "TimerFired", "Received", "Durable")
 """The events in which a leader writes, some of it only when it knows the last record of a subject (L9), and
-markers where that goes (R24); the last is the answer of a mirror's origin (R28). The model lets it write at
-any moment.
+markers where that goes (R24); the third is the answer of a mirror's origin, of which some waits until the
+journal is committed that says what is empty in it (R28). The model lets it write at any moment.
 """
 
 
 WORKED = (
     *("ClientRequest", "SubjectsTold", "TimeFound", "Received", "Durable", "LogRead", "TimerFired"),
-    *("LetterAnswered", "LastsTold"),
+    *("LetterAnswered", "LastsTold", "Mirrored"),
 )
 """Those in which it writes entries of the journal: it is asked to, it knows which messages a purge is about,
 there are messages for who waits for them, what was given is due again, it says again what is gone, a dead
-letter is stored, or it knows of which messages that are over others of their subject remain (R24).
+letter is stored, it knows of which messages that are over others of their subject remain (R24), or it is to
+copy what has empty offsets (R28).
 """
 
 

@@ -4,38 +4,91 @@
                the next when what came is committed here
     copied     each record with its offset, time, subject, headers, key and value. Offsets of which nothing is
                left there, since they were deleted, or lie below its log start, have no record here either
+    said       where there is a journal (`removal`), which of them that are, before they are copied: what is
+               counted, and given to consumers, goes by what the journal says to be gone
     committed  by this partition's own ISR, as any record
 
 The end of the log is all that a new leader has to know, and it knows that (R1). What it inherits uncommitted
 was committed at the origin, so it is kept. Whoever asks has committed all that he has: so an answer, in
 whichever epoch it comes, begins no higher than the log ends, and what it says again is skipped.
+
+What is said of offsets that are not copied then, since the leader has changed, is about records of its epoch,
+and there are none: it says nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 from liftlog.core.metadata.origins import origin_of, standstill
 from liftlog.core.replica.copying.origin import told_batches
 from liftlog.core.replica.publishing.sequencer import compressed
+from liftlog.core.replica.removal.entries import RUNS_MAX, encode_removed
+from liftlog.core.replica.removal.subjectpurge import SubjectPurges
 from liftlog.core.replica.state.log import LogState
 from liftlog.core.replica.state.role import LeaderState
-from liftlog.format import decode_records, encode_sparse
+from liftlog.format import decode_records, encode_sparse, encode_values
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply
-from liftlog.types import Batch, LiftlogError, PartitionId, Record
+from liftlog.types import Batch, LiftlogError, OffsetRange, PartitionId, Record
 
 GAP_MAX = 1 << 31
 """So many offsets without a record one batch spans at most."""
 FETCH_BYTES = 256 * 1024
 
 
+class Emptied:
+    """Who says in the journal, in one epoch, which offsets of a mirror are empty."""
+
+    __slots__ = ("_log", "_moved", "_purges")
+
+    def __init__(self, log: LogState, purges: SubjectPurges, moved: Callable[[], None]) -> None:
+        """`log`: the journal. `purges`: who else writes there. `moved`: whom to tell of entries."""
+        self._log = log
+        self._purges = purges
+        self._moved = moved
+
+    @property
+    def committed(self) -> int:
+        """Up to where the journal is."""
+        return self._log.hw
+
+    def say(self, epoch: int, runs: Sequence[OffsetRange]) -> int:
+        """Write that there is nothing of this epoch. Returns where the journal ends then."""
+        log = self._log
+        some = [runs[start : start + RUNS_MAX] for start in range(0, len(runs), RUNS_MAX)]
+        entries = [encode_removed(epoch, one) for one in some]
+        log.append([encode_values(log.id, log.leo, epoch, log.ctx.wall_ms, entries)])
+        self._purges.wrote()
+        self._moved()
+        return log.leo
+
+
+class _Held(NamedTuple):
+    """Batches that wait until the journal is committed up to `said`."""
+
+    batches: list[Batch]
+    said: int
+
+
 class Mirroring:
     """Of one leader of a partition; of a stream that is no mirror it does nothing."""
 
-    __slots__ = ("_ctx", "_leading", "_log", "_waits", "origin_hw", "problem")
+    __slots__ = (
+        *("_ctx", "_emptied", "_heard", "_held", "_leading", "_log", "_moved", "_waits"),
+        *("origin_hw", "problem"),
+    )
 
-    def __init__(self, log: LogState, leading: LeaderState) -> None:
+    def __init__(self, log: LogState, leading: LeaderState, moved: Callable[[], None]) -> None:
+        """`moved`: whom to tell that there is more here."""
         self._ctx = log.ctx
         self._log = log
         self._leading = leading
+        self._moved = moved
+        self._emptied: Emptied | None = None
+        self._held: _Held | None = None
+        self._heard = False
+        """Whether the origin has answered this leader."""
         self._waits = 0
         """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
         self.origin_hw = 0
@@ -49,10 +102,21 @@ class Mirroring:
         config = self._log.config
         return config is not None and bool(config.mirrors) and not self._log.id.is_journal
 
+    def tells(self, emptied: Emptied) -> None:
+        """There is a journal, where this one says which offsets are empty."""
+        self._emptied = emptied
+
     @property
     def lag(self) -> int:
         """So many offsets are committed at the origin, as it said last, and not here."""
         return max(0, self.origin_hw - self._log.hw)
+
+    def heard(self) -> list[tuple[str, int]]:
+        """The origin's name and `lag`, if it has answered, and more may come."""
+        config = self._log.config
+        if config is None or not self.on or not self._heard or self.problem:
+            return []
+        return [(config.mirrors, self.lag)]
 
     def tick(self) -> None:
         """Ask, or ask again."""
@@ -63,7 +127,8 @@ class Mirroring:
         """Ask for what follows, if that is due: what came before is committed, and nothing is awaited."""
         ctx, log = self._ctx, self._log
         stream = ctx.metadata.by_id.get(log.id.stream)
-        if not self.on or stream is None or self._waits or log.leo > log.hw:
+        self.said()
+        if not self.on or stream is None or self._waits or log.leo > log.hw or self._held is not None:
             return
         if ctx.fenced or ctx.leaving:
             return
@@ -89,11 +154,12 @@ class Mirroring:
         """The origin has answered. Whether there is more here now."""
         ctx, log = self._ctx, self._log
         self._waits = 0
-        if not self.on or ctx.fenced:
+        if not self.on or ctx.fenced or self._held is not None:
             return False  # Perhaps it was made a stream of its own meanwhile.
         if reply.offset > log.leo:
             ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
             return False
+        self._heard = True
         first, self.origin_hw = not self.origin_hw, max(self.origin_hw, reply.hw)
         if ctx.mutants.mirror_begins_at_hw and first:
             return self._skip(reply.hw)
@@ -102,14 +168,40 @@ class Mirroring:
         if reply.status != FETCH_OK or reply.next_offset <= log.leo:
             return False
         try:
-            batches = self._copies(self._origin_log(), reply)
+            copies = self._copies(self._origin_log(), reply)
         except (LiftlogError, ValueError) as error:
             # Damaged on its way, or of a newer version: it is asked for again at a later tick.
             ctx.refuse("V3", sender, reply, str(error))
             return False
-        log.append(batches)
         ctx.mark("R28.copied")
-        return True
+        return self._store(*copies)
+
+    def _store(self, batches: list[Batch], empty: list[OffsetRange]) -> bool:
+        """Append them, when it is said which of their offsets are empty. Whether that was done."""
+        if self._emptied is None or not empty or self._ctx.mutants.mirror_says_nothing:
+            self._log.append(batches)
+            return True
+        self._held = _Held(batches, self._emptied.say(self._leading.epoch, empty))
+        self._ctx.mark("R28.said")
+        if self._ctx.mutants.mirror_says_later:
+            self._append_held()
+        return False
+
+    def said(self) -> None:
+        """The journal may be committed up to where it says what is empty in what is held."""
+        held = self._held
+        if held is None or self._emptied is None or self._ctx.fenced:
+            return
+        if not self.on:
+            self._held = None
+        elif held.said <= self._emptied.committed:
+            self._append_held()
+
+    def _append_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._log.append(held.batches)
+            self._moved()
 
     def _origin_log(self) -> PartitionId:
         stream = self._ctx.metadata.by_id[self._log.id.stream]
@@ -123,16 +215,16 @@ class Mirroring:
         log = self._log
         if start <= log.leo:
             return False
-        log.append([self._batch(log.leo, min(start, log.leo + GAP_MAX), [])])
         self._ctx.mark("R28.below-start")
-        return True
+        skipped = OffsetRange(log.leo, min(start, log.leo + GAP_MAX))
+        return self._store([self._batch(*skipped, [])], [skipped])
 
-    def _copies(self, origin: PartitionId, reply: MirrorReply) -> list[Batch]:
+    def _copies(self, origin: PartitionId, reply: MirrorReply) -> tuple[list[Batch], list[OffsetRange]]:
         """Batches of ours, from the end of our log on, with what is left of the origin's up to where the
         answer reaches: its batches span all of that, so an offset is empty that one of them says to be empty.
-        Raises LiftlogError, ValueError.
+        And these offsets. Raises LiftlogError, ValueError.
         """
-        copies: list[Batch] = []
+        copies, empty = list[Batch](), list[OffsetRange]()
         place = self._log.leo
         for frame in told_batches(origin, reply):
             end = frame.end_offset
@@ -144,12 +236,23 @@ class Mirroring:
                 end = place + len(left)
             if len(left) < end - place:
                 self._ctx.mark("R28.gap")
+                empty += _empty_in(place, end, left)
             copies.append(self._batch(place, end, left))
             place = end
-        return copies
+        return copies, empty
 
     def _batch(self, start: int, end: int, left: list[Record]) -> Batch:
         """Of offsets [start, end) of ours."""
         config = self._log.config
         batch = encode_sparse(self._log.id, self._leading.epoch, start, end, left)
         return compressed(self._log.id, batch, config.codec if config is not None else "none")
+
+
+def _empty_in(start: int, end: int, left: list[Record]) -> list[OffsetRange]:
+    """The offsets of [start, end) without a record: runs that rise, and have nothing in common."""
+    empty = []
+    for offset in (*(one.offset for one in left), end):
+        if start < offset:
+            empty.append(OffsetRange(start, offset))
+        start = offset + 1
+    return empty

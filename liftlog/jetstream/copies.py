@@ -1,0 +1,200 @@
+"""What a stream copies, as JetStream says it: `sources` or `mirror`, and how far it is with each.
+
+Such a stream takes nothing else (R28, R29), so it has no subjects of its own here, and what acts on messages
+that are published is refused beside. liftlog's streams all have a subject: this one's is told to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from liftlog.jetstream.dispatch import Room
+from liftlog.jetstream.errors import (
+    FILTER_INVALID,
+    MIRROR_AND_FIRST,
+    MIRROR_AND_SOURCES,
+    MIRROR_AND_SUBJECTS,
+    MIRROR_NAME_INVALID,
+    SOURCE_NAME_INVALID,
+    SOURCE_TWICE,
+    STREAM_INVALID,
+    STREAM_NOT_FOUND,
+    Fault,
+)
+from liftlog.messages import StreamInfo
+from liftlog.subjects.grammar import subject_problem
+from liftlog.types import StreamConfig
+
+SUBJECT_PREFIX = "liftlog.copies."
+"""Before a stream's name: the subject of one that copies others. Whoever publishes there is told where to."""
+HEARD_NOTHING = -1
+"""In place of the time since a source was last heard of."""
+
+
+class JsSource(msgspec.Struct, forbid_unknown_fields=True):
+    """One of a stream's sources, or what it mirrors, as clients send it."""
+
+    name: str = ""
+    filter_subject: str | None = None
+    opt_start_seq: int | None = None
+    opt_start_time: str | None = None
+    external: dict[str, Any] | None = None
+    subject_transforms: list[Any] | None = None
+    consumer: dict[str, Any] | None = None
+
+
+class SourceAnswer(msgspec.Struct):
+    """The same in a configuration that is told."""
+
+    name: str
+    filter_subject: str | UnsetType = UNSET
+
+
+class SourceError(msgspec.Struct):
+    """Why nothing comes of a source."""
+
+    code: int
+    err_code: int
+    description: str
+
+
+class SourceState(msgspec.Struct):
+    """How far a stream is with what it copies: `lag` messages are to come. `active`: ns since it was heard
+    of.
+    """
+
+    name: str
+    lag: int = 0
+    active: int = HEARD_NOTHING
+    filter_subject: str | UnsetType = UNSET
+    error: SourceError | UnsetType = UNSET
+
+
+NOT_THERE = {
+    "opt_start_seq": "all that there is is copied",
+    "opt_start_time": "all that there is is copied",
+    "external": "streams of the same cluster are copied",
+    "subject_transforms": "subjects stay what they are",
+    "consumer": "it is read as readers read it",
+}
+"""Fields of a source, or a mirror, that are refused if they ask for anything, and what is so here."""
+BESIDE: dict[str, str] = {
+    "subjects": "such a stream takes nothing else",
+    "duplicate_window": "messages that are copied are not told apart by their ids",
+    "max_msg_size": "it was minded where they were published",
+    "max_msgs_per_subject": "leave limits by subject to what is copied",
+    "allow_rollup_hdrs": "messages were rolled up where they were published",
+    "allow_msg_ttl": "messages expire where they were published",
+    "subject_delete_marker_ttl": "markers are made where messages were published",
+    "allow_atomic": "nothing is published to it",
+}
+"""Fields that a stream that copies others cannot have, and why."""
+NONE_OF_IT: tuple[object, ...] = (None, False, 0, -1, [])
+
+
+class Copied(NamedTuple):
+    """What a stream is to copy, as the core has it: `mirror`, or `sources`, or nothing."""
+
+    mirror: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+def wanted_copies(config: Any) -> Copied:
+    """What a stream of this `JsStreamConfig` is to copy. Raises JsError."""
+    mirror: JsSource | None = config.mirror
+    sources: list[JsSource] = config.sources or []
+    if mirror is not None and sources:
+        raise MIRROR_AND_SOURCES.because()
+    if mirror is not None:
+        _check(mirror, "a mirror", MIRROR_NAME_INVALID)
+        if mirror.filter_subject:
+            raise STREAM_INVALID.because("filter_subject of a mirror is not supported: use sources for that")
+        if config.subjects:
+            raise MIRROR_AND_SUBJECTS.because()
+        if config.first_seq:
+            raise MIRROR_AND_FIRST.because()
+        _check_beside(config, "mirror")
+        return Copied(mirror=mirror.name)
+    told = [(one.name, one.filter_subject or "") for one in sources]
+    for one, pair in zip(sources, told, strict=True):
+        _check(one, "a source", SOURCE_NAME_INVALID)
+        if told.count(pair) > 1:
+            raise SOURCE_TWICE.because()
+    if sources:
+        _check_beside(config, "sources")
+    return Copied(sources=tuple(told))
+
+
+def _check(source: JsSource, what: str, nameless: Fault) -> None:
+    """Raises JsError for one that cannot be."""
+    if not source.name or subject_problem(source.name) or set(source.name) & set("*.>/\\ "):
+        raise nameless.because()
+    pattern = source.filter_subject or ""
+    if pattern and (problem := subject_problem(pattern)):
+        raise FILTER_INVALID.because(f"subject filter {pattern!r} for the source: {problem}")
+    for field, why in NOT_THERE.items():
+        if getattr(source, field) not in NONE_OF_IT:
+            raise STREAM_INVALID.because(f"{field} of {what} is not supported: {why}")
+
+
+def _check_beside(config: Any, what: str) -> None:
+    """Raises JsError for a field that a stream with this one cannot have."""
+    for field, why in BESIDE.items():
+        if getattr(config, field) not in NONE_OF_IT:
+            raise STREAM_INVALID.because(f"{field} and {what} exclude each other here: {why}")
+    if config.retention != "limits":
+        raise STREAM_INVALID.because(f"{what} with retention {config.retention!r} is not supported")
+    if config.discard == "new" and max(config.max_msgs, config.max_bytes) > 0:
+        text = f"a limit with discard 'new' and {what} exclude each other here"
+        raise STREAM_INVALID.because(f"{text}: nothing that is copied is refused; use discard 'old'")
+
+
+def is_copy(config: StreamConfig) -> bool:
+    """Whether a stream has what others have, and takes nothing."""
+    return bool(config.mirrors) or config.sources is not UNSET
+
+
+def as_the_origin(config: StreamConfig, there: list[StreamInfo]) -> StreamConfig:
+    """A mirror begins where its origin does; any other stream where it says."""
+    origin = next((one.config for one in there if one.config.name == config.mirrors), None)
+    if origin is None:
+        return config
+    return msgspec.structs.replace(config, first_offset=origin.first_offset)
+
+
+def told_mirror(config: StreamConfig) -> SourceAnswer | UnsetType:
+    """What a stream mirrors, as JetStream tells it."""
+    return SourceAnswer(config.mirrors) if config.mirrors else UNSET
+
+
+def told_sources(config: StreamConfig) -> list[SourceAnswer] | UnsetType:
+    """The sources of a stream, as JetStream tells them."""
+    if config.sources is UNSET:
+        return UNSET
+    return [SourceAnswer(name, filter or UNSET) for name, filter in config.sources]
+
+
+def own_subjects(config: StreamConfig) -> list[str]:
+    """What can be published to a stream."""
+    return [] if is_copy(config) else list(config.subjects)
+
+
+async def copied_states(room: Room, info: StreamInfo, behind: dict[str, int]) -> list[SourceState]:
+    """How far a stream is with what it copies. `behind`: what its leader knows."""
+    sources = () if info.config.sources is UNSET else info.config.sources
+    pairs = ((info.config.mirrors, ""),) if info.config.mirrors else sources
+    told = [
+        SourceState(name, behind.get(name, 0), 0 if name in behind else HEARD_NOTHING, filter or UNSET)
+        for name, filter in pairs
+    ]
+    if len(behind) < len(told):
+        # One that bears such a name, and was created later, is another stream.
+        there = {one.config.name for one in await room.client.streams() if one.id < info.id}
+        missing = STREAM_NOT_FOUND
+        for one in told:
+            if one.name not in there:
+                one.error = SourceError(missing.code, missing.err_code, missing.sentence)
+    return told
