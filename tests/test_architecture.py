@@ -394,7 +394,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         *("liftlog.core.replica.state", "liftlog.core.replica.removal"),
     ),
     "liftlog.core.replica.copying": (
-        *("liftlog.core.metadata", "liftlog.core.replica.state", "liftlog.core.replica.publishing"),
+        *("liftlog.core.metadata", "liftlog.core.replica.state"),
+        *("liftlog.core.replica.removal", "liftlog.core.replica.publishing"),
     ),
 }
 

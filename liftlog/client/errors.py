@@ -17,7 +17,7 @@ class RequestFailed(LiftlogError):
         self.leader = leader
 
 
-class TooOld(RequestFailed):
+class NodeTooOld(RequestFailed):
     """The node is of a release that does not know this request; it was not asked."""
 
 

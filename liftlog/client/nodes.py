@@ -26,7 +26,7 @@ from liftlog.api.handshake import (
     SecureSession,
 )
 from liftlog.api.tags import FrameSealer
-from liftlog.client.errors import RequestFailed, TooOld, Unreachable
+from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply, intake
 from liftlog.types import LiftlogError
 
@@ -99,7 +99,7 @@ class NodeConnection:
         """
         since = wire.REQUEST_SINCE.get(type(request), 0)
         if self._version < since:
-            raise TooOld(
+            raise NodeTooOld(
                 ERR_INVALID,
                 f"node at {self.address} speaks version {self._version} of the protocol, and "
                 f"{type(request).__name__} came with version {since}: upgrade the node",

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, TypeVar
 
 from liftlog.api.spans import batches_of, filtered_batches_of
-from liftlog.client.errors import RequestFailed, TooOld, Unreachable
+from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.client.transport import Transport
 from liftlog.format import CorruptBatch, decode_records, read_header
 from liftlog.messages import (
@@ -170,7 +170,7 @@ class Reader:
                 if subjects or keys:
                     try:
                         return await self._fetch_filtered(request, subjects, keys)
-                    except TooOld:
+                    except NodeTooOld:
                         pass
                 return await self._fetch(request)
             except CorruptBatch as error:
@@ -180,7 +180,7 @@ class Reader:
     async def _fetch_filtered(
         self, request: ReadRequest, subjects: Sequence[str], keys: Sequence[bytes]
     ) -> list[Record]:
-        """S2: the server has looked further than to the last batch. Raises TooOld, CorruptBatch."""
+        """S2: the server has looked further than to the last batch. Raises NodeTooOld, CorruptBatch."""
         fields = {name: getattr(request, name) for name in request.__struct_fields__}
         fields["seen_journal"] = self.seen_journal
         asked = FilteredReadRequest(**fields, subjects=list(subjects), keys=list(keys))

@@ -244,7 +244,7 @@ def test_n12_it_excludes_what_is_about_messages_that_are_published(name: str) ->
     values = {"queue_group": "q", "mirror": "s", "sources": (("s", ""),)}
     values |= dict.fromkeys(("compact", "read_only", "sealed"), True)
     flags = ("paused", "removal", "allow_rollup", "allow_ttl", "allow_batches", "work_queue", "interest")
-    values |= dict.fromkeys(flags, True)
+    values |= dict.fromkeys((*flags, "allow_fast_batches"), True)
     cluster = Cluster()
     config = msgspec.structs.replace(activity(), **{name: values.get(name, 1000)})
     result = cluster.apply(cluster.creation(config))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from liftlog.client import EARLIEST
-from liftlog.client.errors import RequestFailed, TooOld
+from liftlog.client.errors import NodeTooOld, RequestFailed
 from liftlog.client.reader import Reader
 from liftlog.format import encode_records, encode_sparse
 from liftlog.messages import (
@@ -203,7 +203,7 @@ class Filtering(FakeCluster):
         if not isinstance(request, FilteredReadRequest):
             return await super().call(node, address, request, timeout_s)
         if self.old:
-            raise TooOld(ERR_INVALID, "upgrade the node")
+            raise NodeTooOld(ERR_INVALID, "upgrade the node")
         self.requests.append(request)
         end = min(request.offset + 4, self.end(0))
         frames = [

@@ -203,8 +203,6 @@ def test_a_limit_by_bytes_lets_old_messages_go_or_refuses_new_ones() -> None:
 @pytest.mark.parametrize(
     ("fields", "word"),
     [
-        ({"mirror": {"name": "B"}}, "mirrors"),
-        ({"sources": [{"name": "B"}]}, "sources"),
         ({"republish": {"src": ">", "dest": "x"}}, "republish"),
         ({"storage": "memory"}, "memory"),
         ({"persist_mode": "async"}, "persist_mode"),

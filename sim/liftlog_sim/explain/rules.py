@@ -118,7 +118,7 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "FilteredExactly": (
         "S2",
-        "A reader that names subjects or keys is sent the committed records that match and no others, and an answer says up to where was looked: below that nothing that matches is left out.",  # noqa: E501
+        "A reader that names subjects or keys is sent the committed records that match and no others",
     ),
     "HeadersHeeded": (
         "L4",
