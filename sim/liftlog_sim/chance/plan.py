@@ -44,7 +44,8 @@ OCCASIONS = (
 CLIENTS = (
     *("publisher", "reader", "admin", "alterer", "mover", "inspector"),
     *("mirrorer", "sourcer", "recounter"),
-    *("subjects", "filtered", "fast", "consumer", "grouped", "processor", "member", "door", "bucket", "puller"),
+    *("subjects", "filtered", "fast", "consumer", "grouped", "processor", "member"),
+    *("door", "bucket", "puller"),
 )
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""
 RAISER = "admin/raise"
