@@ -9,19 +9,22 @@ from typing import Any
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.reader import Reader
 from liftlog.client.reading import StreamReading
-from liftlog.format import encode_records
+from liftlog.format import encode_records, parse_batch
 from liftlog.messages import (
     ERR_COMPACTED,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
+    FilteredReadRequest,
     OffsetReply,
     OffsetRequest,
     PartitionInfo,
     ReadReply,
     ReadRequest,
     StreamInfo,
+    VisibleReadReply,
 )
+from liftlog.picking import RecordFilter, part_of
 from liftlog.types import Batch, PartitionId, Record, StreamConfig
 
 STREAM = 5
@@ -115,7 +118,22 @@ class FakeCluster:
         hw = min(end, self.behind.get(node, end))
         if isinstance(request, OffsetRequest):
             return self._offset(node, request, hw)
+        if isinstance(request, FilteredReadRequest):
+            return self._picked(request, self._read(request, index, hw))
         return self._read(request, index, hw)
+
+    def _picked(self, request: FilteredReadRequest, whole: ReadReply) -> VisibleReadReply:
+        """S2: of the same batch what is wanted."""
+        wanted = RecordFilter(request.subjects, request.keys)
+        end = max(request.offset, min(whole.next_offset, whole.hw))
+        parts = [
+            part_of(whole.partition, parse_batch(whole.partition, frame), wanted, request.offset, end)
+            for frame in whole.batches
+        ]
+        frames = [part.data for part in parts if part is not None]
+        return VisibleReadReply(
+            whole.partition, 1, whole.hw, whole.log_start, end, frames, whole.dropped_below
+        )
 
     def _offset(self, node: int, request: OffsetRequest, hw: int) -> OffsetReply:
         index = request.partition.index
