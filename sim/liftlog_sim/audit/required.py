@@ -155,6 +155,7 @@ AUDITED_MARKS = (
     "R28.below-start",
     "R28.copied",
     "R28.gap",
+    "R28.said",
     "R29.below-start",
     "R29.copied",
     "R29.filtered",
