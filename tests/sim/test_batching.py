@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from liftlog_sim.chance.draws import Draws
@@ -9,6 +12,7 @@ from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.workload import batching
+from liftlog_sim.workload.fasting import batch, wronged
 
 
 def numbers(sent: list[tuple[int, object]]) -> list[int]:
@@ -58,3 +62,24 @@ def test_L11_some_worlds_have_batches_and_what_they_check_holds() -> None:
 )
 def test_L11_planted_bugs_are_seen(mutant: str, seed: int, invariant: str) -> None:
     assert run_seed(RunOptions(seed=seed, profile="mixed", mutant=mutant)).invariant == invariant
+
+
+class Twice(Draws):
+    """Draws by which a message comes twice."""
+
+    def choice(self, among: Sequence[Any]) -> Any:
+        return "twice" if "twice" in among else super().choice(among)
+
+
+def test_a_message_that_is_a_fast_batch_alone_does_not_come_twice() -> None:
+    """Seed 60: it did, and was stored twice, as two batches of one id: what was acked seemed to change."""
+    draws = Twice(1, "fast")
+    alone, two = ([b"x"], [b"x", b"y"])
+    made = next(
+        one
+        for number in range(50)
+        if len(one := batch(b"f", alone, b"1.ok", b"s", Draws(number))) == 1 and b".2.$FI" in one[0].reply
+    )
+    assert wronged(made, draws) == made
+    more = batch(b"f", two, b"1.ok", b"s", Draws(0))
+    assert len(wronged(more, draws)) == len(more) + 1

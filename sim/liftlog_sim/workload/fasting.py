@@ -171,7 +171,8 @@ def wronged(made: list[Message], draws: Draws) -> list[Message]:
     if kind == "late":
         return [*made[:middle], *reversed(made[middle:])]
     if kind == "twice":
-        return [*made[: middle + 1], *made[middle:]]
+        # One message that is a batch alone would be two of them.
+        return [*made[: middle + 1], *made[middle:]] if middle else made
     asks = made[middle]._replace(headers=b"NATS/1.0\r\nNats-Expected-Last-Sequence: 1\r\n\r\n")
     return [*made[:middle], asks, *made[middle + 1 :]]
 
