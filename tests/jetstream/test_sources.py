@@ -312,7 +312,13 @@ async def test_sources_that_make_no_sense_are_refused(user: User, given: tuple[A
     sources, codes = given
     await source(user, "A")
     wanted = json.loads(json.dumps(sources).replace('"A"', f'"{user.name}A"'))
-    assert await user.create_refused(sources=wanted) == codes
+    told = await user.create(sources=wanted)
+    if "error" not in told:
+        # Three nats-servers make it, remove it again for its filter, and answer with that.
+        assert codes == (500, 10049) and not user.liftlog and user.server.replicas == 3
+        assert told["type"] == "io.nats.jetstream.api.v1.stream_delete_response"
+        return
+    assert (told["error"]["code"], told["error"]["err_code"]) == codes
 
 
 @proves(S, SOURCES, "mirror too")
