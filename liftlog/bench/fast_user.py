@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client as NatsConnection
@@ -66,7 +67,8 @@ class FastPublisher:
             self._end = {"count": f"none ({told})"}
         self._told.set()
 
-    async def _wait(self, done: Any) -> None:
+    async def _wait(self, done: Callable[[], bool]) -> None:
+        """Raises ConsumingError if the batch ends first, TimeoutError."""
         async with asyncio.timeout(self._silence_s):
             while not done() and not self._end:
                 self._told.clear()
