@@ -90,6 +90,22 @@ def compiled(files: Iterable[tuple[str, Path]]) -> list[str]:
     ]
 
 
+def same_names(text: str) -> list[tuple[str, str]]:
+    """Functions and names that two of their `except` clauses bind to different types. mypyc gives a name the
+    type of the first, and raises TypeError when the second has caught something.
+    """
+    found = []
+    for function in ast.walk(ast.parse(text)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        types: dict[str, set[str]] = {}
+        for clause in ast.walk(function):
+            if isinstance(clause, ast.ExceptHandler) and clause.name and clause.type:
+                types.setdefault(clause.name, set()).add(ast.unparse(clause.type))
+        found += [(function.name, name) for name, caught in types.items() if len(caught) > 1]
+    return found
+
+
 def digest(parts: Iterable[bytes]) -> str:
     """Of contents in their order."""
     found = hashlib.sha256()

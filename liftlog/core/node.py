@@ -393,14 +393,13 @@ class Node:
 
     def _tick_replicas(self, whole: bool = False) -> None:
         """Go on with the tick, as far as one step may, or to its end."""
-        if not self.slices.is_ticking:
-            return
-        for partition in self.slices.ticking(whole):
+        turn = self.slices.ticking(whole)
+        for partition in turn:
             self._look(partition)
             replica = self.replicas.get(partition)
             if replica is not None:
                 replica.tick()
-        if not self.slices.is_ticking:
+        if turn and not self.slices.is_ticking:
             self._end_tick()
 
     def _end_tick(self) -> None:

@@ -232,11 +232,7 @@ class Interpreter:
                         self._transmit(send.to, send.message)
             elif kind is StorageFailed:
                 self._outbox.failed(event.ticket)  # type: ignore[union-attr]
-            carry_out = self._carry_out
-            for effect in outcome.effects:
-                if self.ended:
-                    break
-                carry_out[type(effect)](effect)
+            self._carry(outcome.effects)
         except BaseException:
             self.end()
             raise
@@ -244,6 +240,14 @@ class Interpreter:
             self._in_step = False
             if meter is not None:
                 meter.end()
+
+    def _carry(self, effects: list[Effect]) -> None:
+        """One of them may end the process, and what stands behind it is not done then."""
+        carry_out = self._carry_out
+        for effect in effects:
+            if self.ended:
+                break
+            carry_out[type(effect)](effect)
 
     def _send(self, effect: Send) -> None:
         ready = self._outbox.submit(effect)

@@ -70,8 +70,8 @@ class LogAnswers:
                 if spans:
                     return LogRead(job.log, job.request, [], spans=spans)
             return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
-        except BadBytes as error:
-            return LogRead(job.log, job.request, [], *noted(log, error))
+        except BadBytes as damage:
+            return LogRead(job.log, job.request, [], *noted(log, damage))
         except (OSError, CorruptBatch, LiftlogError) as error:
             return LogRead(job.log, job.request, [], str(error))
 
@@ -101,8 +101,8 @@ class LogAnswers:
             return TimeFound(job.log, job.request, 0, log.error)
         try:
             return TimeFound(job.log, job.request, log.find_time(job.timestamp_ms))
-        except BadBytes as error:
-            return TimeFound(job.log, job.request, 0, *noted(log, error))
+        except BadBytes as damage:
+            return TimeFound(job.log, job.request, 0, *noted(log, damage))
         except (OSError, LiftlogError) as error:
             return TimeFound(job.log, job.request, 0, str(error))
 
@@ -112,10 +112,10 @@ class LogAnswers:
             return _not_folded(job.log, log.error)
         try:
             return SubjectsFolded(job.log, *self._subjects.fold(log, job))
-        except SubjectIndexFull as error:
-            return _not_folded(job.log, str(error), full=True)
-        except BadBytes as error:
-            return _not_folded(job.log, *noted(log, error))
+        except SubjectIndexFull as full:
+            return _not_folded(job.log, str(full), full=True)
+        except BadBytes as damage:
+            return _not_folded(job.log, *noted(log, damage))
         except (OSError, CorruptBatch, LiftlogError) as error:
             return _not_folded(job.log, str(error))
 
@@ -183,9 +183,9 @@ def noted(log: Log, error: BadBytes) -> tuple[str, OffsetRange | None]:
         return str(error), None
     try:
         log.note_damage(error.range)
-    except SyncFailed as failed:
-        log.fail(Failure(True, str(failed)))
-        return f"{error}; that cannot be remembered: {failed}", None
+    except SyncFailed as unsynced:
+        log.fail(Failure(True, str(unsynced)))
+        return f"{error}; that cannot be remembered: {unsynced}", None
     except OSError as failed:
         return f"{error}; that cannot be remembered: {failed}", None
     return str(error), error.range

@@ -399,8 +399,8 @@ class StorageEngine:
             if job.dropped_below >= 0:
                 self._upkeep.copied(log, job.dropped_below)
             log.append(job.batches)
-        except SyncFailed as error:
-            return self._fail(log, job.ticket, error)
+        except SyncFailed as unsynced:
+            return self._fail(log, job.ticket, unsynced)
         except (AppendRefused, OSError) as error:
             return StorageFailed(job.log, job.ticket, False, str(error))
         self._pending.append(Unsynced(job.ticket, log))
@@ -454,8 +454,8 @@ class StorageEngine:
             return self._failed(job.log, NO_TICKET, log)
         try:
             log.move_start(job.offset)
-        except SyncFailed as error:
-            return self._fail(log, NO_TICKET, error)
+        except SyncFailed as unsynced:
+            return self._fail(log, NO_TICKET, unsynced)
         except OSError as error:
             # Behind its next snapshot the group's log is asked to again.
             return None if log.id == RAFT_LOG else StorageFailed(job.log, NO_TICKET, False, str(error))
@@ -591,8 +591,8 @@ class StorageEngine:
             self._state_failures[SNAPSHOT] = Failure(False, "a newer one is installed")
         try:
             install(self._snapshot, log, self._checkpoints, job)
-        except InstallationCut as error:
-            return self._fail(log, job.ticket, error)
+        except InstallationCut as cut:
+            return self._fail(log, job.ticket, cut)
         except OSError as error:
             self._doubtful |= isinstance(error, SyncFailed)
             return StorageFailed(RAFT_LOG, job.ticket, False, str(error))

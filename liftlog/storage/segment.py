@@ -416,11 +416,11 @@ def scan(file: DiskFile, segment: Segment, least_epoch: int, limit: int = NO_LIM
     while not cursor.at_end:
         try:
             header, frame = cursor.take()
-        except BadBytes as error:
-            bad = error
+        except BadBytes as damage:
+            bad = damage
             break
-        except UnsupportedBatch as error:
-            raise UnsupportedBatch(f"{segment.path} byte {cursor.position}: {error}") from error
+        except UnsupportedBatch as unsupported:
+            raise UnsupportedBatch(f"{segment.path} byte {cursor.position}: {unsupported}") from unsupported
         if header.end_offset > limit:
             break
         if header.epoch < epoch:

@@ -55,6 +55,20 @@ def test_a_struct_is_seen(compile_script: ModuleType, text: str, found: bool) ->
     assert compile_script.defines_structs(text) is found
 
 
+def test_a_compiled_module_binds_a_name_to_one_type_of_exceptions(compile_script: ModuleType) -> None:
+    """Seeds of which storage had found damage failed in the copy alone, with a TypeError."""
+    files = dict(compile_script.sources())
+    modules = compile_script.compiled(files.items())
+    found = [(name, *one) for name in modules for one in compile_script.same_names(files[name].read_text())]
+    assert not found, "let each `except` of these functions bind a name of its own"
+
+
+def test_names_of_exceptions_are_compared(compile_script: ModuleType) -> None:
+    one = "def f():\n try: g()\n except A as e: h(e)\n except B as {}: h({})\n"
+    assert compile_script.same_names(one.format("e", "e")) == [("f", "e")]
+    assert compile_script.same_names(one.format("other", "other")) == []
+
+
 def test_a_copy_has_all_packages_and_nothing_of_an_earlier_one(
     compile_script: ModuleType, tmp_path: Path
 ) -> None:

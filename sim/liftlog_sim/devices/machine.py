@@ -292,10 +292,10 @@ class Machine:
             config, installed = knobs.node_config(self.number), partial(hooks.installed, self)
             config = msgspec.structs.replace(config, can_level=self.can_level)
             self.node = Node(config, recovered, around.mutants, applied, installed=installed)
-        except LiftlogError as error:
+        except LiftlogError as refusal:
             self.engine = None
             self.disk.kill()
-            hooks.rejected(self, error)
+            hooks.rejected(self, refusal)
             return
         self.network = NetworkPort(around.network, self.number)
         if knobs.joiners:

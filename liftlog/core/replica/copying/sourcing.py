@@ -141,16 +141,19 @@ class Sourcing:
 
     def _know(self) -> bool:
         """Whether the positions are known; else the log's end is asked for."""
+        if self._positions is None:
+            self._look()
+        return self._positions is not None
+
+    def _look(self) -> None:
         log, ctx = self._log, self._ctx
-        if self._positions is not None:
-            return True
         end = log.hw if ctx.mutants.sources_by_committed else log.leo
         if end <= first_of(log) or (end <= log.log_start and ctx.mutants.sources_forgotten):
             self._positions = {}
-            return True
+            return
         if end <= log.log_start:
             self.problem = NO_POSITION
-            return False
+            return
         batches = log.cached(end - 1, end, 1)
         if batches:
             self._learn(batches, end - 1)
@@ -159,7 +162,6 @@ class Sourcing:
             if ctx.reads.begin_fold(log.id, request):
                 self.request = request
                 ctx.effects.append(ReadLog(log.id, request, end - 1, end, 1))
-        return self._positions is not None
 
     def on_read(self, event: LogRead) -> None:
         """Storage has read the log's end, or could not: then it is asked again."""

@@ -100,11 +100,11 @@ def open_parcel(
         return Parcel(head.records, plain, head.codec, payload[HEAD_BYTES:])
     except BadParcel as error:
         return Refusal(ERR_PARCEL, f"a batch is refused as a whole: {error}")
-    except ParcelTooLarge as error:
+    except ParcelTooLarge as large:
         limit = f"this node stores batches of {batch_max_bytes} bytes ([protocol] batch_max_bytes)"
-        return Refusal(ERR_PARCEL_HERE, f"{error}, {limit}; send fewer records at once")
-    except MissingCodec as error:
-        return Refusal(ERR_PARCEL_HERE, f"{error}; or send the batch uncompressed")
+        return Refusal(ERR_PARCEL_HERE, f"{large}, {limit}; send fewer records at once")
+    except MissingCodec as missing:
+        return Refusal(ERR_PARCEL_HERE, f"{missing}; or send the batch uncompressed")
 
 
 def _too_large(parcel: Parcel, batch_max_bytes: int) -> Refusal:
