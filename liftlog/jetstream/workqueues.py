@@ -26,6 +26,8 @@ async def refuse_shared(room: Room, stream: StreamInfo, config: JsConsumerConfig
     """
     if not stream.config.is_queue:
         return
+    if config.deliver_policy != "all":
+        raise faults.QUEUE_NOT_ALL.because()
     others = await room.client.consumers(stream)
     if others and not config.filters:
         raise faults.QUEUE_UNFILTERED.because()
@@ -33,5 +35,3 @@ async def refuse_shared(room: Room, stream: StreamInfo, config: JsConsumerConfig
         theirs = other.config.patterns or EVERY_SUBJECT
         if any(overlap(mine, pattern) for mine in config.filters for pattern in theirs):
             raise faults.QUEUE_SHARED.because()
-    if config.deliver_policy != "all":
-        raise faults.QUEUE_NOT_ALL.because()

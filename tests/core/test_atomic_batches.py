@@ -34,6 +34,7 @@ from liftlog.messages import (
     ERR_HEADER,
     ERR_NOT_READY,
     ERR_OVERLOAD,
+    ERR_WRONG_STREAM,
     AckPublishes,
     AlterStreamRequest,
     StreamChanges,
@@ -256,7 +257,7 @@ def test_L11_a_leader_that_is_cut_off_forgets_its_batches() -> None:
     assert room.size == 0 and world.nodes[leader].marks["L11.forgotten"] == 1
 
 
-def test_L11_a_message_that_is_refused_ends_its_batch() -> None:
+def test_L11_what_is_wrong_with_a_message_its_batch_is_told_at_the_end() -> None:
     world, partition = opened(dedupe_window_ms=60_000)
     wrong = (
         part("a", 2, "", "Nats-Expected-Last-Msg-Id: 1"),
@@ -272,12 +273,12 @@ def test_L11_a_message_that_is_refused_ends_its_batch() -> None:
         publish(world, partition, part(name, 1), message, part(name, 3, "1"))
     world.run(0.5)
     assert stored(world, partition) == [] and room_of(world, partition) == (0, 0)
-    codes = [code for code, reply in refused(world) if reply.endswith(b"2")]
-    assert set(codes) <= {ERR_BATCH_HEADER} and len(codes) == len(wrong) - 1
-    assert sum(code == ERR_BATCH_INCOMPLETE for code, _ in refused(world)) == len(wrong)
+    ended = [reply[-2:] for code, reply in refused(world) if code == ERR_BATCH_HEADER]
+    assert ended == [b"a3", b"b3", b"c3", b"d3", b"e3", b"f2", b"g2"]
+    assert refused(world)[-1] == (ERR_BATCH_INCOMPLETE, b"_INBOX.g3")
     other = part("h", 2, "", "Nats-Expected-Stream: other")
     publish(world, partition, part("h", 1), other, part("h", 3, "1"))
-    assert refused(world)[-1] == (ERR_BATCH_INCOMPLETE, b"_INBOX.h3")
+    assert refused(world)[-1] == (ERR_WRONG_STREAM, b"_INBOX.h3")
 
 
 # -- limits ------------------------------------------------------------------------------------------------
@@ -343,6 +344,18 @@ def test_L11_L6_the_place_of_the_first_is_judged_at_the_end(nothing: bool) -> No
     assert stored(world, partition) == [b"between", b"y1", b"y2"]
     publish(world, partition, part("z", 1), part("z", 2, "1", "Nats-Expected-Last-Sequence: 6"))
     assert refused(world)[-1] == (ERR_EXPECTED_WITHIN, b"_INBOX.z2")
+
+
+def test_L11_what_cannot_be_is_said_with_the_last_answer() -> None:
+    """Clients send the messages between without a reply: they heard `batch-incomplete` alone."""
+    world, partition = opened()
+    publish(world, partition, part("x", 1), part("x", 2, "", "Nats-Expected-Last-Sequence: 6"), part("x", 3))
+    assert not world.refusals
+    publish(world, partition, part("x", 4, "1"))
+    assert refused(world) == [(ERR_EXPECTED_WITHIN, b"_INBOX.x4")] and stored(world, partition) == []
+    publish(world, partition, part("x", 1), part("x", 2, "1"))
+    assert world.run_until(lambda: bool(acks_for(world, b"_INBOX.x2")))
+    assert stored(world, partition) == [b"x1", b"x2"]
 
 
 def test_L11_L9_the_last_of_each_subject_is_judged_at_the_end() -> None:

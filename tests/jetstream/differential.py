@@ -30,6 +30,15 @@ STREAMS: tuple[dict[str, Any], ...] = (
     {"allow_direct": True},
     {"max_msg_size": 8},
 )
+NEWER: tuple[dict[str, Any], ...] = (
+    {"retention": "workqueue"},
+    {"retention": "interest"},
+    {"first_seq": 5},
+    {"allow_rollup_hdrs": True},
+    {"allow_atomic": True},
+    {"max_msgs_per_subject": 2, "discard": "new", "discard_new_per_subject": True},
+)
+"""What a third of the streams are, drawn by a name of its own."""
 CONSUMERS: tuple[dict[str, Any], ...] = (
     {},
     {"filter_subject": "a"},
@@ -55,6 +64,9 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     """A plan of so many steps, after the stream and a consumer are made."""
     rng = random.Random(seed)
     config = rng.choice(STREAMS)
+    newer = random.Random(f"newer {seed}")
+    if newer.random() < 0.35:
+        config = newer.choice(NEWER)
     # nats-server forgets what a consumer of last messages waits for when one of them is removed.
     limited = "max_msgs_per_subject" in config
     kept = not limited and random.Random(f"kept {seed}").random() < 0.3
@@ -86,6 +98,10 @@ def draw(seed: int, length: int = 25) -> list[Step]:
             step["how"] = "+ACK"
         if kind == "publish" and not ids:
             step["headers"].pop("Nats-Msg-Id", None)
+        if kind == "publish" and config.get("allow_rollup_hdrs") and newer.random() < 0.2:
+            step["headers"]["Nats-Rollup"] = newer.choice(("sub", "all"))
+        if kind == "publish" and config.get("allow_atomic") and newer.random() < 0.3:
+            kind, step = "batch", _batch(newer)
         plan.append((kind, step))
     return plan
 
@@ -104,6 +120,26 @@ def _publish(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.2:
         headers["Colour"] = "red"
     return {"to": rng.choice(SUBJECTS), "value": rng.choice(("", "1", "22", "3" * 9)), "headers": headers}
+
+
+def _batch(rng: random.Random) -> dict[str, Any]:
+    """Messages of one batch, some of which lack a number, or expect something."""
+    parts: list[dict[str, Any]] = []
+    for number in range(1, rng.randrange(2, 5)):
+        headers = {"Nats-Batch-Sequence": str(number)}
+        if rng.random() < 0.15:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(rng.randrange(6))
+        if rng.random() < (0.15 if number == 1 else 0.05):
+            headers["Nats-Expected-Last-Sequence"] = str(rng.randrange(8))
+        if number == 2 and rng.random() < 0.1:
+            headers["Nats-Batch-Sequence"] = "3"
+        parts.append({"to": rng.choice(SUBJECTS), "value": rng.choice(("", "1", "22")), "headers": headers})
+    parts[-1]["headers"]["Nats-Batch-Commit"] = "1"
+    if rng.random() < 0.3:
+        # liftlog refuses a payload that would be stored nowhere, and what would be done to it.
+        headers = {"Nats-Batch-Sequence": str(len(parts)), "Nats-Batch-Commit": "eob"}
+        parts[-1] |= {"value": "", "headers": headers}
+    return {"parts": parts}
 
 
 def _purge(rng: random.Random) -> dict[str, Any]:
@@ -173,6 +209,9 @@ class Performer:
     refused: set[str] = field(default_factory=set)
     """Consumers of which a message was refused that has not come again. One at a time: of several the lowest
     comes first on liftlog, and what was refused first on nats-server."""
+    batches: int = 0
+    rolled_up: set[str] = field(default_factory=set)
+    """Subjects of which one message at most is left."""
     complaint: str = ""
     """What the last error said; it is shown and not compared."""
 
@@ -185,16 +224,33 @@ class Performer:
         return seen
 
     async def _settled(self) -> None:
-        """liftlog removes what is above `max_msgs_per_subject` a moment after the ack."""
-        most = (self.config or {}).get("max_msgs_per_subject", 0)
-        if not self.user.liftlog or not most:
+        """liftlog removes what is above `max_msgs_per_subject`, what a roll-up replaces, and what no consumer
+        wants any more, a moment after the ack. The latter needs no limit: it is what nats-server has.
+        """
+        config = self.config or {}
+        most = config.get("max_msgs_per_subject", 0)
+        if not self.user.liftlog or not (most or self.rolled_up or config.get("retention") == "interest"):
             return
 
         async def reached() -> bool:
             info = await self.user.js.stream_info(self.user.name, subjects_filter=">")
-            return all(count <= most for count in (info.state.subjects or {}).values())
+            counts = info.state.subjects or {}
+            if config.get("retention") == "interest":
+                return not any(self.user.subject(one) in counts for one in SUBJECTS if not self._wanted(one))
+            rolled = self.rolled_up
+            few = all(counts.get(self.user.subject(one), 0) <= 1 for one in rolled)
+            return few and all(count <= most for count in counts.values() if most)
 
         await self.user.until(reached)
+        self.rolled_up.clear()
+
+    def _wanted(self, subject: str) -> bool:
+        """Whether some consumer is given messages of this subject."""
+        for config in self.consumers.values():
+            filters = config.get("filter_subjects") or [config.get("filter_subject", ">")]
+            if {">", subject, "c.*" if subject == "c.d" else subject} & set(filters):
+                return True
+        return False
 
     async def final(self) -> list[Any]:
         """What is there at the end: every message, every consumer."""
@@ -250,10 +306,28 @@ class Performer:
         return self._plain(told)
 
     async def _publish(self, to: str, value: str, headers: dict[str, str]) -> Any:
+        await self._settled()
         answer = await self.user.nc.request(
             self.user.subject(to), value.encode(), timeout=DEADLINE_S, headers=headers or None
         )
-        return self._plain(json.loads(answer.data))
+        told = self._plain(json.loads(answer.data))
+        if "Nats-Rollup" in headers and isinstance(told, dict):
+            self.rolled_up = {to} if headers["Nats-Rollup"] == "sub" else set(SUBJECTS)
+            await self._settled()
+        return told
+
+    async def _batch(self, parts: list[dict[str, Any]]) -> Any:
+        await self._settled()
+        self.batches += 1
+        answers = []
+        for part in parts:
+            headers = part["headers"] | {"Nats-Batch-Id": f"batch-{self.batches}"}
+            answer = await self.user.nc.request(
+                self.user.subject(part["to"]), part["value"].encode(), timeout=DEADLINE_S, headers=headers
+            )
+            answers.append(self._plain(json.loads(answer.data)) if answer.data else "")
+        # One that is wrong twice is told either.
+        return [[400, 10071] if told == [400, 10164] else told for told in answers]
 
     async def _get(self, **body: Any) -> Any:
         await self._settled()

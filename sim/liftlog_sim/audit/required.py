@@ -227,6 +227,7 @@ AUDITED_MARKS = (
     "L11.overload",
     "L11.silent",
     "L11.staged",
+    "L11.spoiled",
     "L11.unknown",
     "L11.whole",
     "L12.acked",

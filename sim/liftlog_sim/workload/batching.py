@@ -17,6 +17,7 @@ SHARE = 0.4
 """So many of the bursts to a stream that takes batches are batches."""
 WRONG_SHARE = 0.2
 WRONGS = ("lost", "first lost", "late", "never ends")
+SPOILED_SHARE = 0.05
 VALUES_MAX = 6
 PAUSES_US = (0, 0, 2 * MILLISECOND, 100 * MILLISECOND, 600 * MILLISECOND)
 """Between two messages of a batch."""
@@ -57,6 +58,8 @@ def messages(
         made.append(_message(subject, reply, _numbered(id, len(values) + 1, more), b""))
     if draws.part("wrong").random() < WRONG_SHARE:
         made = _wrong(made, draws.part("how"))
+    if len(made) > 1 and draws.part("spoiled").random() < SPOILED_SHARE:
+        made[1] = _expecting(made[1])
     pause_us = draws.part("pause").choice(PAUSES_US)
     return [(place * pause_us, message) for place, message in enumerate(made)]
 
@@ -83,6 +86,11 @@ def _wrong(made: list[Message], draws: Draws) -> list[Message]:
     if kind == "late":
         return [*made[:middle], *reversed(made[middle:])]
     return made[:-1]
+
+
+def _expecting(message: Message) -> Message:
+    """What only the first message of a batch may."""
+    return message._replace(headers=message.headers[:-2] + b"Nats-Expected-Last-Sequence: 7\r\n\r\n")
 
 
 def _numbered(id: bytes, number: int, lines: list[bytes]) -> list[bytes]:

@@ -17,11 +17,15 @@ from liftlog.core.replica.state.advising import Advisories
 from liftlog.core.replica.state.log import LogState
 from liftlog.format import HEADER_BYTES, RECORD_HEAD_BYTES
 from liftlog.messages import (
+    ERR_BATCH_COMMIT,
+    ERR_BATCH_DISABLED,
     ERR_BATCH_DUPLICATE,
     ERR_BATCH_HEADER,
+    ERR_BATCH_ID,
     ERR_BATCH_INCOMPLETE,
     ERR_BATCH_LARGE,
     ERR_BATCH_MANY,
+    ERR_BATCH_SEQUENCE,
     ERR_EXPECTED_WITHIN,
     ERR_OVERLOAD,
     TellStaged,
@@ -42,12 +46,14 @@ ABANDONED = {
     ERR_BATCH_HEADER: "unsupported",
 }
 """Why a batch is given up, as whoever listens is told; of what else is refused its author alone hears."""
+ENDING = frozenset((ERR_BATCH_DISABLED, ERR_BATCH_ID, ERR_BATCH_SEQUENCE, ERR_BATCH_COMMIT))
+"""What is wrong with a message as part of a batch ends the batch; what else is wrong is told at its end."""
 
 
 class StagedBatch:
     """The messages of a batch, up to now. `due`: the number of the next one."""
 
-    __slots__ = ("due", "expected", "ids", "lasts", "records", "size", "until", "written")
+    __slots__ = ("due", "expected", "ids", "lasts", "records", "size", "spoiled", "until", "written")
 
     def __init__(self, due: int) -> None:
         self.due = due
@@ -62,6 +68,8 @@ class StagedBatch:
         """L7: of those that have one, and their places."""
         self.written: set[bytes] = set()
         """Their subjects."""
+        self.spoiled: Refusal | None = None
+        """Why it will not be stored, as its last message is told; nothing more is kept of it."""
         self.until = 0
         """The tick at which it is given up."""
 
@@ -135,19 +143,25 @@ class Staging:
             del self._judged[part.id]
             return judged[1]
         record = _record(message, wish)
-        refusal = wish.refusal or self._refusal(message, wish, part, record)
+        refusal = self._refusal(wish, part, record)
         if refusal is not None:
             self._give_up(part.id, ABANDONED.get(refusal.code, ""))
             return wish._replace(refusal=refusal)
         batch = self._open[part.id]
         batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
-        if part.kept:
+        batch.spoiled = batch.spoiled or wish.refusal or _spoils(message, wish, part, batch)
+        if part.kept and batch.spoiled is None:
             self._keep(batch, record, wish)
         if not part.ends:
             self._ctx.mark("L11.staged")
             return None
         del self._open[part.id]
         self._free(batch)
+        if batch.spoiled is not None:
+            self._ctx.mark("L11.spoiled")
+            if batch.spoiled.code in ABANDONED:
+                self._advisories.abandoned(part.id, ABANDONED[batch.spoiled.code])
+            return wish._replace(refusal=batch.spoiled)
         self._ctx.mark("L11.whole")
         return _whole(part, wish, batch)
 
@@ -158,10 +172,10 @@ class Staging:
         if not self._ctx.mutants.batch_expects_nothing:
             batch.expect(wish, record.subject)
 
-    def _refusal(
-        self, message: Message, wish: Wishes, part: BatchPart, record: ParcelRecord
-    ) -> Refusal | None:
+    def _refusal(self, wish: Wishes, part: BatchPart, record: ParcelRecord) -> Refusal | None:
         """Why this message, and so its batch, is not taken; None: the batch has all before it."""
+        if wish.refusal is not None and wish.refusal.code in ENDING:
+            return wish.refusal
         decides, room = self._ctx.decides, self._ctx.batches
         batch = self._open.get(part.id)
         if batch is None:
@@ -179,21 +193,9 @@ class Staging:
                 return Refusal(ERR_BATCH_MANY, text)
             batch = self._open[part.id] = StagedBatch(part.number)
             room.begin()
-        lacks = not batch.records and not part.kept
+        lacks = not (batch.records or batch.spoiled or part.kept)
         if not decides(("L11.due", part.number == batch.due)) or lacks:
             return _incomplete(part, f"has message {batch.due} due")
-        problem = _not_done(message, wish, part)
-        if problem:
-            return Refusal(ERR_BATCH_HEADER, f"{problem} is not done within a batch; publish without it")
-        if part.number > 1 and wish.expected is not None:
-            text = "the first message of a batch alone may expect an offset, or a last sequence"
-            return Refusal(ERR_EXPECTED_WITHIN, text)
-        if wish.id in batch.ids:
-            text = "two messages of a batch have one id (Nats-Msg-Id): nothing of it is stored"
-            return Refusal(ERR_BATCH_DUPLICATE, text)
-        if any(subject in batch.written for subject, _ in wish.lasts(message.subject)):
-            text = "a message expects the last record of a subject that its batch has already"
-            return Refusal(ERR_EXPECTED_WITHIN, text)
         return self._no_room(part, batch, _size(record)) if part.kept else None
 
     def _no_room(self, part: BatchPart, batch: StagedBatch, size: int) -> Refusal | None:
@@ -292,6 +294,25 @@ def _incomplete(part: BatchPart, why: str) -> Refusal:
         "given up here; look whether it was stored, or send all of it again under another id"
     )
     return Refusal(ERR_BATCH_INCOMPLETE, text)
+
+
+def _spoils(message: Message, wish: Wishes, part: BatchPart, batch: StagedBatch) -> Refusal | None:
+    """Why a batch that has this message behind those that are there will not be stored, whatever comes. Who
+    sends it may listen to the last answer alone, so that one says it, as it does what is expected of the log.
+    """
+    problem = _not_done(message, wish, part)
+    if problem:
+        return Refusal(ERR_BATCH_HEADER, f"{problem} is not done within a batch; publish without it")
+    if part.number > 1 and wish.expected is not None:
+        text = "the first message of a batch alone may expect an offset, or a last sequence"
+        return Refusal(ERR_EXPECTED_WITHIN, text)
+    if wish.id in batch.ids:
+        text = "two messages of a batch have one id (Nats-Msg-Id): nothing of it is stored"
+        return Refusal(ERR_BATCH_DUPLICATE, text)
+    if any(subject in batch.written for subject, _ in wish.lasts(message.subject)):
+        text = "a message expects the last record of a subject that its batch has already"
+        return Refusal(ERR_EXPECTED_WITHIN, text)
+    return None
 
 
 def _not_done(message: Message, wish: Wishes, part: BatchPart) -> str:
