@@ -6,8 +6,10 @@ and nothing in them depends on time: what differs then is a difference between t
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,8 @@ from tests.jetstream.user import DEADLINE_S, SECOND, User, status_of
 
 Step = tuple[str, dict[str, Any]]
 PLAYED_MAX = 3
+NAMES = re.compile(r"\bT\d+\b")
+"""Of streams, as users have them."""
 SUBJECTS = ("a", "b", "c.d")
 FILTERS = ("a", "b", "c.*", ">")
 
@@ -39,6 +43,9 @@ NEWER: tuple[dict[str, Any], ...] = (
     {"max_msgs_per_subject": 2, "discard": "new", "discard_new_per_subject": True},
 )
 """What a third of the streams are, drawn by a name of its own."""
+COPIED: tuple[dict[str, Any], ...] = ({}, {"allow_direct": True}, {"max_msg_size": 8}, {"first_seq": 5})
+COPIES: tuple[tuple[str, str], ...] = (("mirror", ""), ("sources", ""), ("sources", "a"), ("sources", "c.*"))
+"""How another stream has what this one has, and the filter with which."""
 CONSUMERS: tuple[dict[str, Any], ...] = (
     {},
     {"filter_subject": "a"},
@@ -71,12 +78,17 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     limited = "max_msgs_per_subject" in config
     kept = not limited and random.Random(f"kept {seed}").random() < 0.3
     """Nothing is removed."""
+    copying = random.Random(f"copies {seed}")
+    copies = [copying.choice(COPIES)] if config in COPIED and copying.random() < 0.4 else []
+    # What is removed before it is copied depends on time.
+    kept = kept or bool(copies)
     forgotten = () if kept else ("last", "last_per_subject") if limited else ("last_per_subject",)
     consumers = [one for one in CONSUMERS if one.get("deliver_policy") not in forgotten]
     plan: list[Step] = [
         ("stream", {"config": config}),
         ("consumer", {"name": "C0", "config": rng.choice(consumers)}),
     ]
+    plan[1:1] = [("copy", {"kind": kind, "filter": filter}) for kind, filter in copies]
     # liftlog purges no message whose id may still be needed; of a stream that refuses when full it keeps no
     # ids, and single messages that are deleted keep their places.
     full = "discard" in config
@@ -93,8 +105,8 @@ def draw(seed: int, length: int = 25) -> list[Step]:
             step["config"] = rng.choice(consumers)
         if kind == "purge" and whole:
             step = {}
-        if kind == "ack" and step["how"] == "-NAK" and not (ids or whole):
-            # nats-server forgets after a purge of whatever that a message is to come again.
+        if kind == "ack" and step["how"] == "-NAK" and ("allow_rollup_hdrs" in config or not (ids or whole)):
+            # nats-server forgets after a purge, or a roll-up, of whatever that a message is to come again.
             step["how"] = "+ACK"
         if kind == "publish" and not ids:
             step["headers"].pop("Nats-Msg-Id", None)
@@ -210,6 +222,8 @@ class Performer:
     """Consumers of which a message was refused that has not come again. One at a time: of several the lowest
     comes first on liftlog, and what was refused first on nats-server."""
     batches: int = 0
+    copy: tuple[str, str] = "", ""
+    """How another stream has what this one has, and with which filter."""
     rolled_up: set[str] = field(default_factory=set)
     """Subjects of which one message at most is left."""
     complaint: str = ""
@@ -260,6 +274,8 @@ class Performer:
         plan += [("consumer_names", {})]
         for name in ("C0", "C1"):
             plan += [("consumer_info", {"name": name}), ("pull", {"name": name, "batch": 100})]
+        if self.copy[0]:
+            plan += [("copied", {})]
         return await self.perform(plan)
 
     def _plain(self, value: Any) -> Any:
@@ -304,6 +320,34 @@ class Performer:
         told = await self.user.create(**config)
         self.config = config
         return self._plain(told)
+
+    async def _copy(self, kind: str, filter: str) -> Any:
+        """Another stream that has what this one has, from now on."""
+        origin: dict[str, Any] = {"name": self.user.name}
+        if filter:
+            origin["filter_subject"] = self.user.subject(filter)
+        name = f"{self.user.name}-copy"
+        told = await self.user.create(name=name, **{kind: origin if kind == "mirror" else [origin]})
+        if "error" not in told:
+            self.copy = kind, filter
+        return "error" in told
+
+    async def _copied(self) -> Any:
+        """What is in the copy when it has everything."""
+        filter = self.copy[1]
+        name = f"{self.user.name}-copy"
+        wanted = self.user.subject(filter) if filter else ">"
+        whole = await self.user.js.stream_info(self.user.name, subjects_filter=wanted)
+        count = sum((whole.state.subjects or {}).values())
+
+        async def whole_there() -> bool:
+            return (await self.user.info(name)).state.messages == count
+
+        await self.user.until(whole_there)
+        state = (await self.user.api(f"STREAM.INFO.{name}"))["state"]
+        seqs = range(state["first_seq"], state["last_seq"] + 1) if count else ()
+        found = [await self._api(f"STREAM.MSG.GET.{name}", {"seq": seq}) for seq in seqs]
+        return [self._plain(state), [_with_headers(one) for one in found]]
 
     async def _publish(self, to: str, value: str, headers: dict[str, str]) -> Any:
         await self._settled()
@@ -419,6 +463,16 @@ class Performer:
             self.refused.add(consumer)
         answer = await self.user.nc.request(message.reply, how.encode(), timeout=DEADLINE_S)
         return [how, answer.data.decode(), status_of(answer)]
+
+
+def _with_headers(told: Any) -> Any:
+    """A message with its headers in words, for streams' names stand within them."""
+    if isinstance(told, dict) and "hdrs" in told.get("message", {}):
+        headers = NAMES.sub("S", base64.b64decode(told["message"]["hdrs"]).decode())
+        # Positions of liftlog's own, and a word that nats-server chooses.
+        headers = re.sub(r"Liftlog-Sources: .*\r\n", "", headers)
+        told["message"]["hdrs"] = re.sub(r"(Nats-Stream-Source: (?:\S+ ){4}\S+) \S+", r"\1", headers)
+    return told
 
 
 async def played(plan: list[Step], server: Server) -> tuple[list[Any], list[Any]]:
