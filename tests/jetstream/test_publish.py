@@ -520,6 +520,20 @@ async def test_what_a_batch_has_changed_cannot_be_expected(user: User) -> None:
     assert (await user.info()).state.messages == 0
 
 
+@proves(P, BATCH, "what is wrong with a message is told at the end")
+async def test_what_is_wrong_with_a_message_of_a_batch_is_told_at_its_end(user: User) -> None:
+    await user.create(allow_atomic=True)
+    for wrong, err_code in (
+        ({"Nats_Expected_Stream": "other"}, 10060),
+        ({"Nats_Expected_Last_Msg_Id": "x"}, 10177),
+        ({"Nats_Rollup": "sub"}, 10111),
+        ({"Nats_TTL": "1h"}, 10166),
+    ):
+        assert await send_part(user, 1) == await send_part(user, 2, **wrong) == {}
+        assert (await send_part(user, 3, "1"))["error"]["err_code"] == err_code
+    assert (await user.info()).state.messages == 0
+
+
 @proves(P, BATCH, "Nats-Msg-Id")
 async def test_a_batch_with_an_id_that_is_known_is_refused(user: User) -> None:
     await user.create(allow_atomic=True)
