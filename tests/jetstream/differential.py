@@ -75,7 +75,7 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     if newer.random() < 0.35:
         config = newer.choice(NEWER)
     # nats-server forgets what a consumer of last messages waits for when one of them is removed.
-    limited = "max_msgs_per_subject" in config
+    limited = "max_msgs_per_subject" in config or "allow_rollup_hdrs" in config
     kept = not limited and random.Random(f"kept {seed}").random() < 0.3
     """Nothing is removed."""
     copying = random.Random(f"copies {seed}")
@@ -467,9 +467,11 @@ class Performer:
 
 def _with_headers(told: Any) -> Any:
     """A message with its headers in words, for streams' names stand within them."""
-    if isinstance(told, dict) and "hdrs" in told.get("message", {}):
-        headers = NAMES.sub("S", base64.b64decode(told["message"]["hdrs"]).decode())
-        # Positions of liftlog's own, and a word that nats-server chooses.
+    if isinstance(told, dict) and "message" in told:
+        headers = NAMES.sub("S", base64.b64decode(told["message"].get("hdrs", "")).decode())
+        # liftlog copies messages as they are; positions of its own, and a word that nats-server chooses.
+        headers = re.sub(r"Nats-Expected-.*\r\n", "", headers)
+        headers = re.sub(r"^NATS/1.0\r\n\r\n$", "", headers)
         headers = re.sub(r"Liftlog-Sources: .*\r\n", "", headers)
         told["message"]["hdrs"] = re.sub(r"(Nats-Stream-Source: (?:\S+ ){4}\S+) \S+", r"\1", headers)
     return told
