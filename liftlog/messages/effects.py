@@ -513,6 +513,20 @@ class PublishLetter(Effect):
     value: bytes
 
 
+class AskOrigin(Effect):
+    """R28: ask another cluster for what a stream there has from `offset` on -> `OriginAnswered`, late, never,
+    or more than once. One question of a partition is under way there: another one meanwhile is dropped.
+    """
+
+    partition: PartitionId
+    """The mirror's; the same of its origin is meant."""
+    cluster: str
+    """As the node's configuration calls it."""
+    stream: str
+    offset: int
+    max_bytes: int
+
+
 TOLD_MAX_DELIVERIES = "max-deliveries"
 """A message was delivered as often as it may be: `offset`, `count`."""
 TOLD_PINNED = "pinned"

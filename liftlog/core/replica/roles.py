@@ -30,6 +30,8 @@ from liftlog.messages import (
     Deleting,
     LastsTold,
     LogRead,
+    MirrorReply,
+    OriginAnswered,
     PurgeSubjectsRequest,
     SubjectsFolded,
     SubjectsTold,
@@ -74,6 +76,13 @@ class LeaderRoles(NamedTuple):
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.subject_purges.wrote()
             self.serving.leo_moved()
+
+    def hears_origin(self, sender: int, reply: MirrorReply | OriginAnswered) -> bool:
+        """R28, R29: an answer of what this stream copies. Whether there is more here now."""
+        if isinstance(reply, OriginAnswered):
+            return self.mirroring.on_answer(reply)
+        copies = self.sourcing if self.sourcing.on else self.mirroring
+        return copies.on_reply(sender, reply)
 
     def behind(self) -> list[tuple[str, int]]:
         """R28, R29: by streams of which this leader hears, so much of theirs it has not looked at."""
@@ -160,7 +169,8 @@ def hear_subjects(
     """What storage says to a question about subjects, to whoever has asked (S1)."""
     if event.request in questions.asked:
         if isinstance(event, SubjectsTold):
-            questions.told(event, roles.behind() if roles is not None else [])
+            behind, problem = (roles.behind(), roles.mirroring.problem) if roles is not None else ([], "")
+            questions.told(event, behind, problem)
         else:
             questions.behind(event)
     elif journal is not None and journal.index_told(event):

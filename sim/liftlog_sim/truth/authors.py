@@ -62,7 +62,7 @@ from liftlog_sim.truth.invariants import Violation
 OR_UNSET = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "max_messages_per_subject"),
     *("more_subjects", "allow_rollup", "work_queue", "notes", "deny_delete", "deny_purge", "sealed"),
-    *("allow_ttl", "marker_ttl_ms", "allow_batches", "mirror", "sources", "interest", "bytes_max"),
+    *("allow_ttl", "marker_ttl_ms", "allow_batches", "mirror", "sources", "interest", "origins", "bytes_max"),
     *("subject_messages_max", "first_offset", "activity", "allow_fast_batches"),
 )
 """What a configuration has with a true value, or not at all."""

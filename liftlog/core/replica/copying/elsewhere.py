@@ -1,0 +1,98 @@
+"""R28: what a mirror's leader hears of an origin in another cluster, and of which stream it hears it.
+
+    asked      by an effect (`AskOrigin`): the driver finds who leads the origin's partition there, and gets
+               what every reader gets
+    named      by the first answer: an alteration says in the mirror's own configuration which stream that
+               is. Nothing of an answer is copied before
+    believed   if the one that is named has given the answer (guard R28.other-origin)
+
+Within a cluster an id says which stream was there first. Here any answer may be another stream's, that bears
+the name since the one that was named was removed, or another cluster's, which is called at the same address.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.metadata.commands import UNSENT, AlterStream
+from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named, unfit
+from liftlog.core.metadata.origins import compacted
+from liftlog.core.metadata.records import StreamState
+from liftlog.core.replica.state.log import LogState
+from liftlog.messages import AskOrigin, MirrorReply, OriginAnswered, StreamChanges
+from liftlog.types import PartitionId
+
+UNHEARD = "the other cluster has not answered this leader yet"
+
+
+class OriginElsewhere:
+    """Of one leader of a mirror's partition."""
+
+    __slots__ = ("_ctx", "_found", "_log", "problem")
+
+    def __init__(self, log: LogState) -> None:
+        self._ctx = log.ctx
+        self._log = log
+        self._found = ""
+        """The identity that is to be named."""
+        self.problem = UNHEARD
+        """Why nothing comes; empty: it does."""
+
+    def tick(self) -> None:
+        """What is to be named is wanted until the configuration says it."""
+        stream = self._stream()
+        if stream is None or not self._found or named(stream.config) or self._ctx.fenced:
+            self._found = ""
+            return
+        config = stream.config
+        changes = StreamChanges(origins=((config.mirrors, self._found),))
+        self._ctx.want(AlterStream(UNSENT, stream.id, config.name, stream.revision, changes))
+
+    def ask(self, offset: int, max_bytes: int) -> bool:
+        """For what follows. Whether that is asked of another cluster."""
+        stream = self._stream()
+        place = elsewhere(stream.config.mirrors) if stream is not None else None
+        if place is None:
+            return False
+        question = AskOrigin(self._log.id, place.cluster, place.stream, offset, max_bytes)
+        self._ctx.effects.append(question)
+        return True
+
+    def hears(self, event: OriginAnswered) -> MirrorReply | None:
+        """What the one that is named has answered; None: nothing to be copied."""
+        ctx, stream = self._ctx, self._stream()
+        if stream is None or elsewhere(stream.config.mirrors) is None:
+            return None
+        mirror, origin = stream.config, event.config
+        if event.problem or origin is None:
+            ctx.mark("R28.unheard")
+            self.problem = event.problem or UNHEARD
+            return None
+        found = identity(event.cluster, event.stream)
+        if not named(mirror) and not ctx.mutants.origin_unnamed:
+            self._name(stream, found, event)
+            return None
+        if not ctx.decides(("R28.other-origin", named(mirror) == found or ctx.mutants.origin_unnamed)):
+            self.problem = another(mirror, found)
+            return None
+        self.problem = compacted(origin)
+        return event.reply if not self.problem else None
+
+    def _name(self, stream: StreamState, found: str, event: OriginAnswered) -> None:
+        mirror, origin = stream.config, event.config
+        if origin is None:
+            return
+        problem = compacted(origin) or unfit(mirror, origin)
+        if problem and not self._ctx.mutants.origin_unfit:
+            self._ctx.mark("R28.unfit")
+            self.problem = problem
+            return
+        self._ctx.mark("R28.named")
+        self.problem = ""
+        self._found = found
+        self.tick()
+
+    def log_of(self, reply: MirrorReply) -> PartitionId:
+        """The log there that an answer is of."""
+        return PartitionId(reply.origin, self._log.id.index)
+
+    def _stream(self) -> StreamState | None:
+        return self._ctx.metadata.by_id.get(self._log.id.stream)
