@@ -138,6 +138,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.nats_login",
         "liftlog.client",
     ),
+    "liftlog.links": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.api",
+        "liftlog.client",
+        "liftlog.otherclusters",
+    ),
     "liftlog.moving": (
         "liftlog.types",
         "liftlog.messages",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -183,8 +183,15 @@ class NodePool:
     one is opened before requests would have to wait for those.
     """
 
-    def __init__(self, access: Callable[[], Access], connect_timeout_s: float) -> None:
+    def __init__(
+        self,
+        access: Callable[[], Access],
+        connect_timeout_s: float,
+        greet: Callable[[NodeConnection], Awaitable[None]] | None = None,
+    ) -> None:
+        """`greet`: with each new connection, before it is used; where it raises, that is closed."""
         self._access = access
+        self._greet = greet
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, list[NodeConnection]] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
@@ -223,7 +230,14 @@ class NodePool:
         there[:] = [one for one in there if one.usable]
         for connection in lost:
             await connection.close()
-        there.append(await NodeConnection.open(node, address, self._access(), wait_s))
+        opened = await NodeConnection.open(node, address, self._access(), wait_s)
+        if self._greet is not None:
+            try:
+                await self._greet(opened)
+            except BaseException:
+                await opened.close()
+                raise
+        there.append(opened)
 
     def _opened(self, address: str, task: asyncio.Task[None]) -> None:
         """The attempt is over; perhaps nobody waits for it any more."""

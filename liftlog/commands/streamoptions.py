@@ -50,8 +50,9 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--mirror",
         default=UNSET,
-        metavar="ORIGIN",
-        help="have what this stream has, at the same offsets, and take nothing else",
+        metavar="ORIGIN[@CLUSTER]",
+        help="have what this stream has, at the same offsets, and take nothing else; of another CLUSTER that "
+        "the nodes' configurations name ([clusters.CLUSTER])",
     )
     create.add_argument(
         "--source",

@@ -25,7 +25,7 @@ from liftlog.config import METRICS_KEY, METRICS_TELL, Secrets, ServerConfig, sec
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
-from liftlog.messages import Event, StopRequested, TellAdvisory
+from liftlog.messages import AskOrigin, Event, OriginAnswered, StopRequested, TellAdvisory
 from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
@@ -100,6 +100,19 @@ class Companion(Protocol):
         ...
 
 
+class OtherClusters(Protocol):
+    """Who asks other clusters for what mirrors here copy (R28)."""
+
+    def attach(self, post: Callable[[Event], None]) -> None:
+        """Where answers go."""
+
+    def ask(self, question: AskOrigin) -> None:
+        """Never waits; the answer may be late, or never come."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
@@ -108,6 +121,7 @@ class Built(NamedTuple):
     observers: Sequence[Observer]
     onlooker: Onlooker | None = None
     beside: Companion | None = None
+    links: OtherClusters | None = None
 
 
 Build = Callable[[], Built]
@@ -156,7 +170,7 @@ class Server:
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
-        node, engine, observers, onlooker, beside = build()
+        node, engine, observers, onlooker, beside, links = build()
         parts = assemble(
             config,
             secrets,
@@ -167,6 +181,7 @@ class Server:
             observers=observers,
             onlooker=onlooker,
             beside=beside,
+            links=links,
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
@@ -181,6 +196,8 @@ class Server:
                     nursery.start_soon(onlooker.run, metrics_at)
                 if beside is not None:
                     nursery.start_soon(beside.run)
+                if links is not None:
+                    nursery.start_soon(links.run)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)
                 if config.open_to:
@@ -266,6 +283,7 @@ def assemble(
     observers: Sequence[Observer],
     onlooker: Onlooker | None = None,
     beside: Companion | None = None,
+    links: OtherClusters | None = None,
 ) -> Parts:
     """A node's ports, and who tells whom; nothing runs yet."""
     clock = RealClock()
@@ -322,9 +340,22 @@ def assemble(
         must_wait=must_wait,
         reading=reading,
     )
-    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
+    def ask_origin(question: AskOrigin) -> None:
+        if links is not None and any(question.cluster == other.name for other in config.clusters):
+            links.ask(question)
+        else:
+            driver.post(OriginAnswered(question.partition, problem=_unnamed(config, question.cluster)))
+
+    ports = Ports(
+        *(network, bus, storage, clients, clock, RealRandom()),
+        flush=flush,
+        tell=_teller(beside, bus),
+        ask_origin=ask_origin,
+    )
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
+    if links is not None:
+        links.attach(driver.post)
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
     bus.serve_api(api.shared_subject, QUEUE, api.handle)
     bus.serve_api(api.own_subject, "", api.handle)
@@ -345,6 +376,14 @@ def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], 
             bus.answer(*beside.words(advisory))
 
     return tell
+
+
+def _unnamed(config: ServerConfig, cluster: str) -> str:
+    """Why a cluster is not asked."""
+    return (
+        f"the configuration of node {config.node} names no cluster '{cluster}': write [clusters.{cluster}] "
+        "into that of every node, and start it again"
+    )
 
 
 def release_number(version: str) -> int:

@@ -73,7 +73,7 @@ class OriginElsewhere:
         if not ctx.decides(("R28.other-origin", named(mirror) == found or ctx.mutants.origin_unnamed)):
             self.problem = another(mirror, found)
             return None
-        self.problem = compacted(origin)
+        self.problem = compacted(origin) or ("" if event.reply is not None else unfit(mirror, origin))
         return event.reply if not self.problem else None
 
     def _name(self, stream: StreamState, found: str, event: OriginAnswered) -> None:
