@@ -340,22 +340,10 @@ def assemble(
         must_wait=must_wait,
         reading=reading,
     )
-    def ask_origin(question: AskOrigin) -> None:
-        if links is not None and any(question.cluster == other.name for other in config.clusters):
-            links.ask(question)
-        else:
-            driver.post(OriginAnswered(question.partition, problem=_unnamed(config, question.cluster)))
-
-    ports = Ports(
-        *(network, bus, storage, clients, clock, RealRandom()),
-        flush=flush,
-        tell=_teller(beside, bus),
-        ask_origin=ask_origin,
-    )
+    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
+    ports = ports._replace(ask_origin=_asker(config, links, lambda event: driver.post(event)))
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
-    if links is not None:
-        links.attach(driver.post)
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
     bus.serve_api(api.shared_subject, QUEUE, api.handle)
     bus.serve_api(api.own_subject, "", api.handle)
@@ -378,12 +366,25 @@ def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], 
     return tell
 
 
-def _unnamed(config: ServerConfig, cluster: str) -> str:
-    """Why a cluster is not asked."""
-    return (
-        f"the configuration of node {config.node} names no cluster '{cluster}': write [clusters.{cluster}] "
-        "into that of every node, and start it again"
-    )
+def _asker(
+    config: ServerConfig, links: OtherClusters | None, post: Callable[[Event], None]
+) -> Callable[[AskOrigin], None]:
+    """Asks the other clusters that the configuration names; of one that it does not name, it says so."""
+    if links is not None:
+        links.attach(post)
+
+    def ask(question: AskOrigin) -> None:
+        name = question.cluster
+        if links is not None and any(name == other.name for other in config.clusters):
+            links.ask(question)
+            return
+        problem = (
+            f"the configuration of node {config.node} names no cluster '{name}': write [clusters.{name}] "
+            "into that of every node, and start it again"
+        )
+        post(OriginAnswered(question.partition, problem=problem))
+
+    return ask
 
 
 def release_number(version: str) -> int:

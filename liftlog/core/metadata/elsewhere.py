@@ -49,7 +49,7 @@ def identity(cluster: str, stream: int) -> str:
     return f"{cluster}/{stream}"
 
 
-def named(config: StreamConfig) -> str:
+def named_origin(config: StreamConfig) -> str:
     """The identity of the origin that this mirror names; empty: none yet."""
     return "" if config.origins is UNSET else dict(config.origins).get(config.mirrors, "")
 
@@ -62,8 +62,8 @@ def naming_problem(config: StreamConfig, origins: Sequence[tuple[str, str]]) -> 
         return "origins says which stream a mirror of another cluster's is one of, and nothing else"
     if config.origins not in (UNSET, origins):
         return (
-            f"stream {config.name!r} is a mirror of {named(config)} for ever, and not of {origins[0][1]}: "
-            "remove it, and make another one"
+            f"stream {config.name!r} is a mirror of {named_origin(config)} for ever, and not of "
+            f"{origins[0][1]}: remove it, and make another one"
         )
     return ""
 
@@ -85,7 +85,7 @@ def unfit(mirror: StreamConfig, origin: StreamConfig) -> str:
 def another(mirror: StreamConfig, found: str) -> str:
     """Why nothing is copied of a stream that is not the one that was named."""
     return (
-        f"{mirror.mirrors!r} is {found} now, and this is a mirror of {named(mirror)}, which was removed, or "
-        "whose cluster was recovered or made anew: it keeps what it has; to write to it: liftlog stream "
-        f"alter {mirror.name} --no-mirror; to copy the other one, remove it and make it again"
+        f"{mirror.mirrors!r} is {found} now, and this is a mirror of {named_origin(mirror)}, which was "
+        "removed, or whose cluster was recovered or made anew: it keeps what it has; to write to it: liftlog "
+        f"stream alter {mirror.name} --no-mirror; to copy the other one, remove it and make it again"
     )

@@ -450,6 +450,13 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "mirror_says_later": (0, "new",
      "the model of mirrors, `says-later`; classic: an index that is written behind what it is about",
      "what is said of a thing is to be there before it"),
+    "origin_unnamed": (0, "new",
+     "the model of named origins, `unnamed`; Kafka: MirrorMaker, which copies on where a topic was created "
+     "again (KIP-516)",
+     "a name is not the thing that bears it"),
+    "origin_unfit": (0, "new",
+     "Kafka: MirrorMaker, whose copy of a topic has fewer partitions until somebody notices",
+     "a copy that lacks a part is not whole, however good the rest is"),
     "copy_begins_at_zero": (0, "its own",
      "NATS JetStream: first_seq, which a copy takes from the configuration when it makes its store",
      "what a thing is born with, it is born with again"),

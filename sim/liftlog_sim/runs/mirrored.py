@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.origins import origin_of
 from liftlog.core.metadata.records import StreamState
@@ -14,6 +17,8 @@ def behind(world: World, newest: Metadata) -> str:
     all is there.
     """
     for stream in newest.streams.values():
+        if problem := _behind_afar(world, stream):
+            return problem
         origin = origin_of(newest, stream) if stream.config.mirrors else None
         if origin is None:
             if problem := _lacking(world, newest, stream):
@@ -24,6 +29,23 @@ def behind(world: World, newest: Metadata) -> str:
             ends = [world.account.truth(log).hw for log in (source, partition)]
             if ends[0] != ends[1]:
                 return f"mirror {partition} is committed up to {ends[1]}, its origin up to {ends[0]}"
+    return ""
+
+
+def _behind_afar(world: World, stream: StreamState) -> str:
+    """What a mirror of another cluster's stream lacks, if that is there."""
+    far = world.cluster.far.stream
+    if elsewhere(stream.config.mirrors) is None or far is None:
+        return ""
+    if stream.config.origins is UNSET:
+        fits = len(stream.partitions) == len(far.logs)
+        return f"mirror {stream.id} names no origin, though {far.identity} answers" if fits else ""
+    if named_origin(stream.config) != far.identity:
+        return ""
+    for partition in stream.partitions:
+        ends = world.account.truth(partition).hw, len(far.logs[partition.index].records)
+        if ends[0] != ends[1]:
+            return f"mirror {partition} is committed up to {ends[0]}, {far.identity} up to {ends[1]}"
     return ""
 
 

@@ -6,20 +6,21 @@ what they may damage, and everybody adds counts and rows of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.replica.replica import Replica
 from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
+from liftlog_sim.devices.elsewhere import FarStream
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.activity import is_data
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import LetterTruth
-from liftlog_sim.truth.metadata import MetadataTruth
-from liftlog_sim.truth.mirrors import mirrored
+from liftlog_sim.truth.metadata import AFAR, MetadataTruth
+from liftlog_sim.truth.mirrors import mirrored, mirrored_afar
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
@@ -42,6 +43,8 @@ class Account:
         where it began and where it is to begin."""
         self.places: dict[PartitionId, dict[int, int]] = {}
         """R29: of each partition with sources, up to where it has committed what these have."""
+        self.afar: Mapping[str, FarStream] = {}
+        """R28: the streams that another cluster ever had, by identity."""
         self._deletions: dict[PartitionId, DeletionTruth] = {}
         self._consumers: dict[PartitionId, ConsumerTruth] = {}
         self._pins: dict[PartitionId, PinTruth] = {}
@@ -135,6 +138,11 @@ class Account:
     def _mirrored(self, truth: PartitionTruth, before: int) -> None:
         """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
         self.checks.counts["MirrorIsPrefix"] += 1
+        if self.metadata.mirrors[truth.id.stream] == AFAR:
+            if truth.id.stream in self.metadata.saying:
+                self.deletions(truth.id).grown(before)
+            mirrored_afar(truth, self.metadata.named.get(truth.id.stream), self.afar, before)
+            return
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
         if truth.id.stream in self.metadata.saying:
             self.deletions(truth.id).grown(before)

@@ -291,6 +291,8 @@ class Authors:
         if not isinstance(command, OF_CLIENTS):
             return
         self._checks["CommandAsMeant"] += 1
+        if isinstance(command, AlterStream) and [*command.changes.named] == ["origins"]:
+            return  # A mirror's leader names what it copies (R28): MirrorIsPrefix judges what comes of it.
         if isinstance(command, AlterStream):
             asked: tuple[object, ...] = ("alter", command.name, *sorted(command.changes.named.items()))
             since_us = self._altered_us.get(command.stream, self._born_us[command.stream])
@@ -410,6 +412,8 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
+                if command.changes.mirror == "":
+                    expected["origins"] = msgspec.UNSET
                 for name in OR_UNSET:
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index

@@ -13,7 +13,7 @@ the name since the one that was named was removed, or another cluster's, which i
 from __future__ import annotations
 
 from liftlog.core.metadata.commands import UNSENT, AlterStream
-from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named, unfit
+from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named_origin, unfit
 from liftlog.core.metadata.origins import compacted
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.state.log import LogState
@@ -39,7 +39,7 @@ class OriginElsewhere:
     def tick(self) -> None:
         """What is to be named is wanted until the configuration says it."""
         stream = self._stream()
-        if stream is None or not self._found or named(stream.config) or self._ctx.fenced:
+        if stream is None or not self._found or named_origin(stream.config) or self._ctx.fenced:
             self._found = ""
             return
         config = stream.config
@@ -67,10 +67,10 @@ class OriginElsewhere:
             self.problem = event.problem or UNHEARD
             return None
         found = identity(event.cluster, event.stream)
-        if not named(mirror) and not ctx.mutants.origin_unnamed:
+        if not named_origin(mirror) and not ctx.mutants.origin_unnamed:
             self._name(stream, found, event)
             return None
-        if not ctx.decides(("R28.other-origin", named(mirror) == found or ctx.mutants.origin_unnamed)):
+        if not ctx.decides(("R28.other-origin", named_origin(mirror) == found or ctx.mutants.origin_unnamed)):
             self.problem = another(mirror, found)
             return None
         self.problem = compacted(origin) or ("" if event.reply is not None else unfit(mirror, origin))
@@ -89,6 +89,11 @@ class OriginElsewhere:
         self.problem = ""
         self._found = found
         self.tick()
+
+    def refuse(self, reason: str) -> None:
+        """An answer contradicts itself, or was damaged on its way."""
+        self._ctx.mark("R28.refused")
+        self.problem = f"what the other cluster has answered is refused: {reason}"
 
     def log_of(self, reply: MirrorReply) -> PartitionId:
         """The log there that an answer is of."""

@@ -189,7 +189,7 @@ class Mirroring:
         if not self.on or ctx.fenced or self._held is not None:
             return False  # Perhaps it was made a stream of its own meanwhile.
         if reply.offset > log.leo:
-            ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
+            self._refuse(sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
             return False
         self._heard = True
         first, self.origin_hw = not self.origin_hw, max(self.origin_hw, reply.hw)
@@ -203,10 +203,17 @@ class Mirroring:
             copies = self._copies(self._origin_log(reply), reply)
         except (LiftlogError, ValueError) as error:
             # Damaged on its way, or of a newer version: it is asked for again at a later tick.
-            ctx.refuse("V3", sender, reply, str(error))
+            self._refuse(sender, reply, str(error))
             return False
         ctx.mark("R28.copied")
         return self._store(*copies)
+
+    def _refuse(self, sender: int, reply: MirrorReply, reason: str) -> None:
+        """An answer is not copied. `sender` 0: it is of another cluster."""
+        if sender:
+            self._ctx.refuse("V3", sender, reply, reason)
+        else:
+            self._afar.refuse(reason)
 
     def _store(self, batches: list[Batch], empty: list[OffsetRange]) -> bool:
         """Append them, when it is said which of their offsets are empty. Whether that was done."""
