@@ -148,7 +148,7 @@ class Watcher:
         replica = self._node.replicas.get(partition)
         if replica is None or replica.roles is None:
             return
-        why, known = replica.roles.mirroring.problem, self._stands.get(partition, "")
+        why, known = replica.roles.stands, self._stands.get(partition, "")
         self._stands[partition] = why
         if why and why != known:
             text = f"{self._name(partition)} gets nothing: {why}"

@@ -111,7 +111,8 @@ async def _lag(args: argparse.Namespace) -> int:
 async def with_partitions(client: Client, config: StreamConfig) -> StreamConfig:
     """A copy has as many partitions as what it copies, if nothing else was said."""
     names = [config.mirrors] if config.mirrors else list(sources_of(config))
-    if not names or config.partitions != 1 or elsewhere(names[0]) is not None:
+    names = [name for name in names if elsewhere(name) is None]
+    if not names or config.partitions != 1:
         return config
     origin = (await client.stream(names[0])).config
     config = msgspec.structs.replace(config, partitions=origin.partitions)
@@ -153,7 +154,14 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
     found = []
     for partition in range(len(copy.partitions)):
         places = await _places(client, copy, partition)
-        for source, filter in sources_of(copy.config).items():
+        heard, why = await _heard(client, copy, partition)
+        for number, (source, filter) in enumerate(sources_of(copy.config).items()):
+            if elsewhere(source) is not None:
+                behind, place = heard.get(source, -1), (places or {}).get(-1 - number, 0)
+                next = place if places is not None and behind >= 0 else -1
+                told = why if behind < 0 else ""
+                found.append(SourceLag(source, filter, partition, next, next + max(0, behind), told))
+                continue
             info = there.get(source)
             if info is not None and not is_origin(copy.id, info.id):
                 info = None
@@ -162,6 +170,16 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
             place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
             found.append(SourceLag(source, filter, partition, place, end, problem))
     return found
+
+
+async def _heard(client: Client, copy: StreamInfo, partition: int) -> tuple[dict[str, int], str]:
+    """By sources of which its leader hears, how far behind they it is, and why it does not hear of others;
+    asked if any is of another cluster, of which nobody else hears.
+    """
+    if not any(elsewhere(name) is not None for name in sources_of(copy.config)):
+        return {}, ""
+    told = await client.reader(copy, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
+    return dict(told.behind), told.problem
 
 
 async def _places(client: Client, copy: StreamInfo, partition: int) -> dict[int, int] | None:
@@ -180,7 +198,7 @@ def print_source_lags(args: argparse.Namespace, lags: list[SourceLag]) -> None:
         print_json({"stream": args.name, "sources": sources})
         return
     rows: list[list[object]] = [
-        [one.source, one.filter or ">", one.partition, _known(one.next), one.end, _known(one.behind)]
+        [one.source, one.filter or ">", one.partition, _known(one.next), _known(one.end), _known(one.behind)]
         for one in lags
     ]
     print_table(rows, ["SOURCE", "FILTER", "PARTITION", "NEXT", "END", "BEHIND"])

@@ -49,6 +49,8 @@ PAUSE_S, PAUSE_MAX_S = 0.5, 10.0
 QUESTIONS_MAX = 1024
 
 Answered = Callable[[OriginAnswered], None]
+_Key = tuple[PartitionId, str]
+"""The copy's partition, and the stream that is asked about."""
 
 
 class _Side:
@@ -131,17 +133,17 @@ class ClusterLink:
         self._place = place
         self._answered = answered
         self._side = _Side(place)
-        self._under_way: dict[PartitionId, asyncio.Task[None]] = {}
-        self._failures: dict[PartitionId, int] = {}
+        self._under_way: dict[_Key, asyncio.Task[None]] = {}
+        self._failures: dict[_Key, int] = {}
 
     def ask(self, question: AskOrigin) -> None:
         """`answered` is told; unless the last question of this partition is under way."""
-        partition = question.partition
-        if partition in self._under_way or len(self._under_way) >= QUESTIONS_MAX:
+        key = question.partition, question.stream
+        if key in self._under_way or len(self._under_way) >= QUESTIONS_MAX:
             return
         task = asyncio.get_running_loop().create_task(self._work(question))
-        self._under_way[partition] = task
-        task.add_done_callback(lambda done: self._under_way.pop(partition, None))
+        self._under_way[key] = task
+        task.add_done_callback(lambda done: self._under_way.pop(key, None))
 
     async def close(self) -> None:
         tasks = list(self._under_way.values())
@@ -151,29 +153,30 @@ class ClusterLink:
         await self._side.close()
 
     async def _work(self, question: AskOrigin) -> None:
-        partition, side = question.partition, self._side
+        key, side = (question.partition, question.stream), self._side
         try:
             answer = await self._ask(side, question)
         except LiftlogError as error:
             side.forget(question.stream)
-            self._answered(OriginAnswered(partition, problem=f"cluster '{self._place.name}': {error}"))
-            await self._after_failure(side, partition)
+            problem = f"cluster '{self._place.name}': {error}"
+            self._answered(OriginAnswered(question.partition, question.origin, problem=problem))
+            await self._after_failure(side, key)
             return
-        self._failures.pop(partition, None)
+        self._failures.pop(key, None)
         self._answered(answer)
 
-    async def _after_failure(self, side: _Side, partition: PartitionId) -> None:
+    async def _after_failure(self, side: _Side, key: _Key) -> None:
         if side.replaced and side is self._side:
             self._side = _Side(self._place)
             await side.close()
             return
-        failures = self._failures[partition] = min(10, self._failures.get(partition, 0) + 1)
+        failures = self._failures[key] = min(10, self._failures.get(key, 0) + 1)
         await asyncio.sleep(min(PAUSE_MAX_S, PAUSE_S * 2 ** (failures - 1)))
 
     async def _ask(self, side: _Side, question: AskOrigin) -> OriginAnswered:
         """Raises LiftlogError."""
         info = await side.known_stream(question.stream)
-        answer = OriginAnswered(question.partition, side.identity, info.id, info.config)
+        answer = OriginAnswered(question.partition, question.origin, side.identity, info.id, info.config)
         if question.partition.index < len(info.partitions):
             answer.reply = await _read(side, info, question)
         return answer
@@ -202,8 +205,8 @@ async def _read(side: _Side, info: StreamInfo, question: AskOrigin) -> MirrorRep
         start, end = await reader.offset(EARLIEST), await reader.offset(NEW)
         if question.offset >= start:
             raise LiftlogError(
-                f"'{question.stream}' ends at offset {end}, and the mirror at {question.offset}: it has lost "
-                "what the mirror has; remove the mirror, and make it again"
+                f"'{question.stream}' ends at offset {end}, and the copy is at {question.offset}: it has "
+                "lost what the copy has; remove the copy, and make it again"
             ) from None
         told = MirrorReply(
             partition=question.partition,

@@ -152,7 +152,7 @@ class SubjectReply(Struct):
     """R28, R29: by streams that it copies and its leader hears of, how many offsets of theirs it has not
     looked at; whatever was asked."""
     problem: str = ""
-    """R28: why its leader copies nothing, if it is a mirror; empty: it does."""
+    """R28, R29: why its leader copies nothing of what it is to copy, or of some of it; empty: it does."""
 
 
 class CreateStreamRequest(Struct):

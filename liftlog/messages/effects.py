@@ -514,12 +514,15 @@ class PublishLetter(Effect):
 
 
 class AskOrigin(Effect):
-    """R28: ask another cluster for what a stream there has from `offset` on -> `OriginAnswered`, late, never,
-    or more than once. One question of a partition is under way there: another one meanwhile is dropped.
+    """R28, R29: ask another cluster for what a stream there has from `offset` on -> `OriginAnswered`, late,
+    never, or more than once. One question of a partition about a stream is under way: another one meanwhile
+    is dropped.
     """
 
     partition: PartitionId
-    """The mirror's; the same of its origin is meant."""
+    """The copy's; the same of its origin is meant."""
+    origin: str
+    """What the copy calls it: `stream`, "@" and `cluster`."""
     cluster: str
     """As the node's configuration calls it."""
     stream: str

@@ -270,11 +270,13 @@ class LetterAnswered(Event):
 
 
 class OriginAnswered(Event):
-    """R28: what another cluster has said to `AskOrigin`: which cluster it is (M5), the stream that bears the
-    name there, and what its leader says. With a `problem` there is no answer, for that reason.
+    """R28, R29: what another cluster has said to `AskOrigin`: which cluster it is (M5), the stream that bears
+    the name there, and what its leader says. With a `problem` there is no answer, for that reason.
     """
 
     partition: PartitionId
+    origin: str
+    """As `AskOrigin` has called it."""
     cluster: str = ""
     stream: int = 0
     config: StreamConfig | None = None

@@ -382,7 +382,7 @@ def _asker(
             f"the configuration of node {config.node} names no cluster '{name}': write [clusters.{name}] "
             "into that of every node, and start it again"
         )
-        post(OriginAnswered(question.partition, problem=problem))
+        post(OriginAnswered(question.partition, question.origin, problem=problem))
 
     return ask
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from liftlog.core.metadata import levels
-from liftlog.format import encode_sparse
+from liftlog.core.replica.copying.sourcing import Sourcing
+from liftlog.format import decode_records, encode_sparse
 from liftlog.messages import (
     FETCH_BELOW_START,
     FETCH_OK,
@@ -22,9 +23,10 @@ from liftlog.messages import (
     StreamChanges,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.options.copied import positions_in
 from liftlog.types import PartitionId, Record, StreamConfig
 from tests.core.node_harness import World
-from tests.core.test_mirrors import made, records
+from tests.core.test_mirrors import made, put, records
 
 
 class Afar:
@@ -58,7 +60,8 @@ class Afar:
             batches=frames,
             origin=self.stream,
         )
-        return OriginAnswered(question.partition, self.cluster, self.stream, self.config, self.spoil(reply))
+        told = self.cluster, self.stream, self.config
+        return OriginAnswered(question.partition, question.origin, *told, self.spoil(reply))
 
 
 class TwoClusters(World):
@@ -70,7 +73,7 @@ class TwoClusters(World):
     def asked_origin(self, node: int, question: AskOrigin) -> None:
         self.asked.append(question)
         if self.afar is None:
-            answer = OriginAnswered(question.partition, problem="nobody answers at east")
+            answer = OriginAnswered(question.partition, question.origin, problem="nobody answers at east")
         else:
             answer = self.afar.answer(question)
         self.post(node, answer, 0.01)
@@ -170,7 +173,7 @@ def test_r28_an_origin_that_was_made_again_is_not_copied(other: dict[str, Any], 
         assert records(world, mirror)[-1] == (2, b"z")
         return
     assert records(world, mirror) == [(0, b"0"), (1, b"1")]
-    assert "for ever" not in problem(world, mirror) and "is a mirror of 1-east/7" in problem(world, mirror)
+    assert "for ever" not in problem(world, mirror) and "this copies 1-east/7" in problem(world, mirror)
     assert world.nodes[world.leader(mirror)].marks["R28.other-origin"] > 0
     world.answer(1, AlterStreamRequest("copy", StreamChanges(mirror="")))
     world.run(1)
@@ -284,7 +287,7 @@ def test_r28_what_was_named_stays_named() -> None:
         ({"first_offset": 5}, "first_offset"),
         ({"compact": True}, "mirror and compact"),
         ({"mirror": msgspec.UNSET, "origins": (("orders@east", "1-x/1"),)}, "origins says"),
-        ({"mirror": msgspec.UNSET, "sources": (("orders@east", ""),)}, "not gathered yet"),
+        ({"mirror": msgspec.UNSET, "sources": (("orders@", ""),)}, "STREAM@CLUSTER"),
     ],
 )
 def test_r28_what_can_be_no_mirror_of_another_clusters_stream_is_refused(
@@ -293,3 +296,105 @@ def test_r28_what_can_be_no_mirror_of_another_clusters_stream_is_refused(
     world = a_world()
     refused = world.answer(1, CreateStreamRequest(config(**settings)))
     assert isinstance(refused, ErrorReply) and word in refused.description
+
+
+# -- sources (R29) -----------------------------------------------------------------------------------------
+
+
+def gathered(world: World, *sources: tuple[str, str], **settings: Any) -> PartitionId:
+    return made(world, StreamConfig("all", "all", replication_factor=3, sources=sources, **settings))
+
+
+def values(world: World, copy: PartitionId) -> list[bytes | None]:
+    return [value for _, value in records(world, copy)]
+
+
+def test_r29_a_stream_gathers_one_of_this_cluster_and_one_of_another() -> None:
+    world = a_world()
+    world.afar = afar = Afar()
+    afar.values += [b"far0", None, b"far2"]
+    near = world.create("s")
+    put(world, near, b"near0")
+    copy = gathered(world, ("s", ""), ("orders@east", ""))
+    assert world.run_until(has(world, copy, 3))
+    put(world, near, b"near1")
+    afar.values.append(b"far3")
+    for round in range(2):
+        victim = world.leader(copy)
+        world.kill(victim)
+        world.run(6)
+        world.restart(victim)
+        afar.values.append(b"more%d" % round)
+        assert world.run_until(has(world, copy, 6 + round), 60)
+    assert sorted(filter(None, values(world, copy))) == sorted(
+        [b"near0", b"near1", b"far0", b"far2", b"far3", b"more0", b"more1"]
+    )
+    config = world.nodes[1].metadata.by_id[copy.stream].config
+    assert config.origins == (("orders@east", "1-east/7"),)
+    log = world.disks[world.leader(copy)].logs[copy]
+    last = [one for batch in log.batches for one in decode_records(batch)][-1]
+    assert positions_in(last.headers) == {near.stream: 2, -2: 6}
+    assert b"Nats-Stream-Source: orders@east 6 > >" in last.headers
+    assert world.run_until(lambda: sources_of_leader(world, copy).lags() == {"s": 0, "orders@east": 0})
+    assert sources_of_leader(world, copy).problems() == {}
+
+
+def sources_of_leader(world: World, copy: PartitionId) -> Sourcing:
+    roles = world.replica(world.leader(copy), copy).roles
+    assert roles is not None
+    return roles.sourcing
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_r29_a_source_that_was_made_again_in_its_cluster_is_not_copied(mutant: bool) -> None:
+    world = a_world(Mutants(origin_unnamed=mutant))
+    world.afar = Afar()
+    world.afar.values += [b"a", b"b"]
+    copy = gathered(world, ("orders@east", ""))
+    assert world.run_until(has(world, copy, 2))
+    world.afar = Afar(stream=9)
+    world.afar.values += [b"x", b"y", b"z"]
+    world.run(4)
+    assert values(world, copy) == ([b"a", b"b", b"z"] if mutant else [b"a", b"b"])
+    if not mutant:
+        why = sources_of_leader(world, copy).problems()["orders@east"]
+        assert "this copies 1-east/7" in why and "--no-sources" in why
+        world.answer(1, AlterStreamRequest("all", StreamChanges(sources=())))
+        world.run(1)
+        assert world.nodes[1].metadata.by_id[copy.stream].config.origins is msgspec.UNSET
+
+
+def test_r29_two_sources_of_other_clusters_are_named_each_once_and_filtered() -> None:
+    world = a_world()
+    world.afar = Afar()
+    world.afar.values += [b"0", b"1"]
+    copy = gathered(world, ("orders@east", "orders"), ("orders@west", "nothing.*"))
+    assert world.run_until(has(world, copy, 2))
+    world.run(3)
+    assert values(world, copy) == [b"0", b"1"]
+    origins = world.nodes[1].metadata.by_id[copy.stream].config.origins
+    assert origins is not msgspec.UNSET
+    assert sorted(origins) == [("orders@east", "1-east/7"), ("orders@west", "1-east/7")]
+    assert sources_of_leader(world, copy).lags() == {"orders@east": 0, "orders@west": 0}
+
+
+def test_r29_an_answer_of_another_place_or_damaged_is_not_taken() -> None:
+    world = a_world()
+    world.afar = afar = Afar()
+    afar.values += [b"0", b"1", b"2"]
+    spoilt = list[MirrorReply]()
+
+    def spoil(reply: MirrorReply) -> MirrorReply | None:
+        if not reply.batches or len(spoilt) > 3:
+            return reply
+        spoilt.append(reply)
+        if len(spoilt) <= 2:
+            return msgspec.structs.replace(reply, offset=1)
+        return msgspec.structs.replace(reply, batches=[reply.batches[0][:-1] + b"?"])
+
+    afar.spoil = spoil
+    copy = gathered(world, ("orders@east", ""))
+    assert world.run_until(has(world, copy, 3))
+    assert values(world, copy) == [b"0", b"1", b"2"]
+    marks = world.nodes[world.leader(copy)].marks
+    assert marks["R29.place"] >= 1 and marks["R28.refused"] >= 1

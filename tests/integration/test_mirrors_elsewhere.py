@@ -113,7 +113,7 @@ def test_R28_an_origin_that_is_made_again_is_not_copied(tmp_path: Path) -> None:
         await far.client.create_stream(StreamConfig("orders", "orders", 2))
         for value in (b"x", b"y", b"z", b"more"):
             await far.client.publish("orders", value)
-        await until(lambda: says("and this is a mirror of 1-"), "another origin")
+        await until(lambda: says("and this copies 1-"), "another origin")
         assert await near.read("copy") == {0: "0", 1: "1", 2: "2"}
         assert (await lag(near))[0] == [-1, -1]
         told = await near.run("stream", "lag", "copy")

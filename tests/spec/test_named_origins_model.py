@@ -1,4 +1,4 @@
-"""The model of mirrors of other clusters: each rule that is left out shows its harm, and the right ones hold."""
+"""The model of origins elsewhere: each rule that is left out shows its harm, and the right ones hold."""
 
 from __future__ import annotations
 

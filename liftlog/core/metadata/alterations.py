@@ -49,7 +49,7 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
         values |= dict.fromkeys(SEALED, True)
         values["allow_rollup"] = False
         values["marker_ttl_ms"] = 0
-    if changes.mirror == "":
+    if changes.mirror == "" or changes.sources == ():
         values["origins"] = ()
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)

@@ -296,11 +296,8 @@ def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
             return f"source {name!r} is the stream itself: name the streams that are to be copied"
         if names.count(name) > 1:
             return f"sources names {name!r} twice: name each stream once, with one filter"
-        if elsewhere(name) is not None:
-            return (
-                f"source {name!r}: streams of other clusters are not gathered yet; make a mirror of it here "
-                "(--mirror), and name that as the source"
-            )
+        if problem := place_problem(name):
+            return f"source {problem}"
         if filter and (problem := subject_problem(filter)):
             return f"source {name!r}: filter {filter!r}: {problem}"
     why = "it has what its sources have, and nothing else"

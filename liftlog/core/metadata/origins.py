@@ -42,6 +42,8 @@ def sources_of(config: StreamConfig) -> dict[str, str]:
 
 
 def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
+    if elsewhere(name) is not None:
+        return ""
     source = records.streams.get(name)
     if source is None:
         return f"source {name!r}: there is no such stream; see 'liftlog stream ls'"
@@ -89,14 +91,16 @@ def standstill(mirror: StreamConfig, origin: StreamConfig | None) -> str:
 
 
 def source_standstill(copy: StreamConfig, name: str, source: StreamConfig | None) -> str:
-    """R29: why nothing more comes of a source, by the metadata; empty if it does. None: it was removed."""
-    if source is None:
+    """R29: why nothing more comes of a source, by the metadata; empty if it does. None: it was removed, or is
+    of another cluster.
+    """
+    if source is None and elsewhere(name) is None:
         return f"source {name!r} was removed: what was copied of it stays"
     if copy.paused:
         return f"it is paused: liftlog stream resume {copy.name}"
     if copy.read_only:
         return f"it is read-only: liftlog stream alter {copy.name} --read-write"
-    return compacted(source)
+    return compacted(source) if source is not None else ""
 
 
 def compacted(origin: StreamConfig) -> str:

@@ -157,7 +157,7 @@ class Questions:
 
     def told(self, event: SubjectsTold, behind: list[tuple[str, int]], problem: str) -> None:
         """The answer to a question in `asked`. `behind`: what is to come of what this stream copies;
-        `problem`: why nothing comes, if it is a mirror.
+        `problem`: why nothing comes of that.
         """
         question = self.asked.pop(event.request)
         request = question.request

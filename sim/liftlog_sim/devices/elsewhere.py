@@ -21,6 +21,8 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
 NAME, CLUSTER = "far", "elsewhere"
+ORIGIN = f"{NAME}@{CLUSTER}"
+"""What streams here call it."""
 LOST, LATE, TWICE, SPOILT, REFUSED = 0.1, 0.15, 0.1, 0.06, 0.05
 LATE_US = 6 * SECOND
 OFFSETS_MAX, BATCH_MAX = 24, 5
@@ -140,11 +142,12 @@ class FarCluster:
     def _answer(self, draws: Draws, question: AskOrigin) -> OriginAnswered:
         stream = self.stream
         if stream is None or (not self.healed and draws.random() < REFUSED):
-            return OriginAnswered(question.partition, problem="nobody answers there")
+            return OriginAnswered(question.partition, question.origin, problem="nobody answers there")
         reply = stream.answer(question)
         if reply is not None and not self.healed and draws.random() < SPOILT:
             reply = _spoilt(draws, reply)
-        return OriginAnswered(question.partition, stream.cluster, stream.id, stream.config, reply)
+        told = stream.cluster, stream.id, stream.config
+        return OriginAnswered(question.partition, question.origin, *told, reply)
 
 
 def _spoilt(draws: Draws, reply: MirrorReply) -> MirrorReply:

@@ -9,6 +9,7 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.origins import origin_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.types import PartitionId
+from liftlog_sim.truth.sources import FarSourceTruth
 from liftlog_sim.world import World
 
 
@@ -40,7 +41,7 @@ def _behind_afar(world: World, stream: StreamState) -> str:
     if stream.config.origins is UNSET:
         fits = len(stream.partitions) == len(far.logs)
         return f"mirror {stream.id} names no origin, though {far.identity} answers" if fits else ""
-    if named_origin(stream.config) != far.identity:
+    if named_origin(stream.config, stream.config.mirrors) != far.identity:
         return ""
     for partition in stream.partitions:
         ends = world.account.truth(partition).hw, len(far.logs[partition.index].records)
@@ -54,7 +55,12 @@ def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
     for partition in stream.partitions:
         places = world.account.places.get(partition, {})
         for id, source in world.account.sources(partition).items():
-            owed = source.owes(places.get(id, 0), source.truth.hw) if id in newest.by_id else None
+            if isinstance(source, FarSourceTruth):
+                far = world.cluster.far.stream
+                there = far is not None and source.name == far.identity
+            else:
+                there = id in newest.by_id
+            owed = source.owes(places.get(id, 0), source.end) if there else None
             if owed is not None:
-                return f"{partition} has not copied offset {owed} of its source {source.truth.id}"
+                return f"{partition} has not copied offset {owed} of its source {source.name}"
     return ""

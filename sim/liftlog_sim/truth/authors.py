@@ -412,7 +412,7 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
-                if command.changes.mirror == "":
+                if command.changes.mirror == "" or command.changes.sources == ():
                     expected["origins"] = msgspec.UNSET
                 for name in OR_UNSET:
                     expected[name] = expected[name] or msgspec.UNSET

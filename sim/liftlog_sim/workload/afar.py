@@ -16,13 +16,12 @@ from liftlog.messages import (
 )
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
-from liftlog_sim.devices.elsewhere import CLUSTER, NAME, FarStream
+from liftlog_sim.devices.elsewhere import ORIGIN, FarStream
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.operating import StreamOperator
 
 MIRROR, SUBJECT = "afar", "afar.in"
-ORIGIN = f"{NAME}@{CLUSTER}"
 MADE_AGAIN_SHARE, AWAY_SHARE, TAKEN_SHARE = 0.04, 0.03, 0.3
 """What becomes of the stream there, beside that it grows."""
 REMOVED_SHARE, ELECTED_SHARE, STRAY_SHARE, GROWN_SHARE = 0.03, 0.2, 0.1, 0.2

@@ -118,7 +118,9 @@ class NamedOrigins(Model):
         """All that the mirror has committed is of one making."""
         return Forall(
             s.Offset,
-            lambda i: Forall(s.Offset, lambda j: Implies(And(i < s.hw, j < s.hw), s.mirror[i] == s.mirror[j])),
+            lambda i: Forall(
+                s.Offset, lambda j: Implies(And(i < s.hw, j < s.hw), s.mirror[i] == s.mirror[j])
+            ),
         )
 
     @invariant

@@ -1,8 +1,8 @@
-"""R28: what a mirror's leader hears of an origin in another cluster, and of which stream it hears it.
+"""R28, R29: what a copy's leader hears of an origin in another cluster, and of which stream it hears it.
 
     asked      by an effect (`AskOrigin`): the driver finds who leads the origin's partition there, and gets
                what every reader gets
-    named      by the first answer: an alteration says in the mirror's own configuration which stream that
+    named      by the first answer: an alteration says in the copy's own configuration which stream that
                is. Nothing of an answer is copied before
     believed   if the one that is named has given the answer (guard R28.other-origin)
 
@@ -12,23 +12,27 @@ the name since the one that was named was removed, or another cluster's, which i
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.core.metadata.commands import UNSENT, AlterStream
-from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named_origin, unfit
+from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named_origin, naming, unfit
 from liftlog.core.metadata.origins import compacted
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.state.log import LogState
 from liftlog.messages import AskOrigin, MirrorReply, OriginAnswered, StreamChanges
-from liftlog.types import PartitionId
+from liftlog.types import PartitionId, StreamConfig
 
 UNHEARD = "the other cluster has not answered this leader yet"
 
 
 class OriginElsewhere:
-    """Of one leader of a mirror's partition."""
+    """Of one leader of a copy's partition, and one stream that it copies."""
 
-    __slots__ = ("_ctx", "_found", "_log", "problem")
+    __slots__ = ("_ctx", "_found", "_log", "_source", "problem")
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogState, source: str = "") -> None:
+        """`source`: what the copy calls it; empty: it is what it is a mirror of."""
+        self._source = source
         self._ctx = log.ctx
         self._log = log
         self._found = ""
@@ -39,48 +43,49 @@ class OriginElsewhere:
     def tick(self) -> None:
         """What is to be named is wanted until the configuration says it."""
         stream = self._stream()
-        if stream is None or not self._found or named_origin(stream.config) or self._ctx.fenced:
+        called = self._called(stream)
+        if stream is None or not self._found or named_origin(stream.config, called) or self._ctx.fenced:
             self._found = ""
             return
         config = stream.config
-        changes = StreamChanges(origins=((config.mirrors, self._found),))
+        changes = StreamChanges(origins=naming(config, called, self._found))
         self._ctx.want(AlterStream(UNSENT, stream.id, config.name, stream.revision, changes))
 
     def ask(self, offset: int, max_bytes: int) -> bool:
         """For what follows. Whether that is asked of another cluster."""
         stream = self._stream()
-        place = elsewhere(stream.config.mirrors) if stream is not None else None
+        called = self._called(stream)
+        place = elsewhere(called)
         if place is None:
             return False
-        question = AskOrigin(self._log.id, place.cluster, place.stream, offset, max_bytes)
+        question = AskOrigin(self._log.id, called, place.cluster, place.stream, offset, max_bytes)
         self._ctx.effects.append(question)
         return True
 
     def hears(self, event: OriginAnswered) -> MirrorReply | None:
         """What the one that is named has answered; None: nothing to be copied."""
         ctx, stream = self._ctx, self._stream()
-        if stream is None or elsewhere(stream.config.mirrors) is None:
+        called = self._called(stream)
+        if stream is None or not called or event.origin != called:
             return None
-        mirror, origin = stream.config, event.config
+        copy, origin = stream.config, event.config
         if event.problem or origin is None:
             ctx.mark("R28.unheard")
             self.problem = event.problem or UNHEARD
             return None
         found = identity(event.cluster, event.stream)
-        if not named_origin(mirror) and not ctx.mutants.origin_unnamed:
-            self._name(stream, found, event)
+        named = named_origin(copy, called)
+        if not named and not ctx.mutants.origin_unnamed:
+            self._name(copy, called, found, origin)
             return None
-        if not ctx.decides(("R28.other-origin", named_origin(mirror) == found or ctx.mutants.origin_unnamed)):
-            self.problem = another(mirror, found)
+        if not ctx.decides(("R28.other-origin", named == found or ctx.mutants.origin_unnamed)):
+            self.problem = another(copy, called, found)
             return None
-        self.problem = compacted(origin) or ("" if event.reply is not None else unfit(mirror, origin))
+        self.problem = compacted(origin) or ("" if event.reply is not None else unfit(copy, called, origin))
         return event.reply if not self.problem else None
 
-    def _name(self, stream: StreamState, found: str, event: OriginAnswered) -> None:
-        mirror, origin = stream.config, event.config
-        if origin is None:
-            return
-        problem = compacted(origin) or unfit(mirror, origin)
+    def _name(self, copy: StreamConfig, called: str, found: str, origin: StreamConfig) -> None:
+        problem = compacted(origin) or unfit(copy, called, origin)
         if problem and not self._ctx.mutants.origin_unfit:
             self._ctx.mark("R28.unfit")
             self.problem = problem
@@ -98,6 +103,15 @@ class OriginElsewhere:
     def log_of(self, reply: MirrorReply) -> PartitionId:
         """The log there that an answer is of."""
         return PartitionId(reply.origin, self._log.id.index)
+
+    def _called(self, stream: StreamState | None) -> str:
+        """What the copy calls it; empty: it copies nothing of another cluster any more."""
+        config = stream.config if stream is not None else None
+        if config is None:
+            return ""
+        if self._source:
+            return self._source if config.sources is not UNSET else ""
+        return config.mirrors if elsewhere(config.mirrors) is not None else ""
 
     def _stream(self) -> StreamState | None:
         return self._ctx.metadata.by_id.get(self._log.id.stream)
