@@ -1,4 +1,6 @@
-"""A mirror on real nodes has what a stream of another cluster has, whoever is killed on either side (R28)."""
+"""Mirrors, and streams with sources, on real nodes have what streams of another cluster have, whoever is
+killed on either side (R28, R29).
+"""
 
 from __future__ import annotations
 
@@ -128,6 +130,61 @@ def test_R28_an_origin_that_is_made_again_is_not_copied(tmp_path: Path) -> None:
 
 async def holds(near: Harness, values: dict[int, str]) -> bool:
     return await near.read("copy") == values
+
+
+def test_R29_sources_of_two_clusters_are_gathered_though_leaders_are_killed(tmp_path: Path) -> None:
+    async def story(near: Harness, far: Harness) -> None:
+        await far.client.create_stream(StreamConfig("orders", "orders.*", 1, 3, 2))
+        await far.leader("orders")
+        await near.client.create_stream(StreamConfig("local", "local", 1, 3, 2))
+        await near.leader("local")
+        wanted = set[str]()
+
+        async def publish(side: Harness, subject: str, value: str) -> None:
+            async def acked() -> bool:
+                result = await side.client.publish(subject, value.encode(), timeout_ms=1000)
+                return result.outcome == "ok"
+
+            await until(acked, f"an ack for {value}")
+
+        async def more(round: int) -> None:
+            for number in range(20):
+                await publish(far, "orders.eu", f"eu-{round}-{number}")
+                await publish(far, "orders.us", f"us-{round}-{number}")
+                await publish(near, "local", f"local-{round}-{number}")
+                wanted.update((f"eu-{round}-{number}", f"local-{round}-{number}"))
+
+        await more(0)
+        words = "--source", "local", "--source", "orders@east:orders.eu"
+        await near.run("stream", "create", "all", "--replicas", "3", *words)
+        for round, (side, name) in enumerate(((far, "orders"), (near, "all")), 1):
+            leader = await side.leader(name)
+            await side.kill(leader)
+            await more(round)
+            await side.start(leader)
+        await far.leader("orders")
+        await near.leader("all")
+
+        async def all_there() -> bool:
+            return wanted <= set((await near.read("all")).values())
+
+        await until(all_there, "all that passes", 60)
+        await publish(far, "orders.eu", "last")
+        wanted.add("last")
+        await until(all_there, "the last one too")
+
+        async def looked_at() -> bool:
+            told = json.loads(await near.run("stream", "lag", "all", "--json"))
+            return all(one["behind"] == 0 and not one["problem"] for one in told["sources"])
+
+        await until(looked_at, "nothing is behind")
+        # What an origin stores twice, since its publisher was not answered, is there twice.
+        origins = [*(await near.read("local")).values()]
+        origins += [value for value in (await far.read("orders")).values() if not value.startswith("us-")]
+        assert sorted((await near.read("all")).values()) == sorted(origins)
+        assert "orders@east" in await near.run("stream", "lag", "all")
+
+    with_two(tmp_path, 3, story)
 
 
 def test_R28_a_cluster_that_no_configuration_names_is_said_to_be_unknown(tmp_path: Path) -> None:
