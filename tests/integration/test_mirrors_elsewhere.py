@@ -5,6 +5,7 @@ killed on either side (R28, R29).
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -130,6 +131,35 @@ def test_R28_an_origin_that_is_made_again_is_not_copied(tmp_path: Path) -> None:
 
 async def holds(near: Harness, values: dict[int, str]) -> bool:
     return await near.read("copy") == values
+
+
+def test_R28_another_cluster_at_the_same_address_is_not_copied(tmp_path: Path) -> None:
+    """The same name, the same secret, the same address, and a stream of the same name with the same id."""
+
+    async def story(near: Harness, far: Harness) -> None:
+        async def make(values: tuple[bytes, ...]) -> int:
+            await far.client.create_stream(StreamConfig("orders", "orders"))
+            for value in values:
+                await far.client.publish("orders", value)
+            return (await far.client.stream("orders")).id
+
+        first = await make((b"0", b"1"))
+        await near.run("stream", "create", "copy", "--mirror", "orders@east")
+        await until(lambda: holds(near, {0: "0", 1: "1"}), "a mirror that has everything")
+        await far.kill(1)
+        node = far.cluster.nodes[1]
+        shutil.rmtree(node.config.data)
+        await far.start(1)
+        await far.all_live()
+        again = await until(lambda: make((b"x", b"y", b"z")), "a stream of the other cluster")
+
+        async def says() -> bool:
+            return f"/{again} now, and this copies 1-" in (await lag(near))[1]
+
+        await until(says, "another cluster")
+        assert first == again and await near.read("copy") == {0: "0", 1: "1"}
+
+    with_two(tmp_path, 1, story)
 
 
 def test_R29_sources_of_two_clusters_are_gathered_though_leaders_are_killed(tmp_path: Path) -> None:
