@@ -331,11 +331,7 @@ def assemble(
     )
     name = f"liftlog-{config.cluster}-{config.node}"
     bus = NatsBus(
-        addresses,
-        name,
-        version,
-        take,
-        clock,
+        *(addresses, name, version, take, clock),
         login=config.nats_login,
         must_wait=must_wait,
         reading=reading,
