@@ -79,8 +79,7 @@ class NodeConnection:
         except HandshakeError as error:
             text = f"{who} and this client do not trust each other: {error}"
             if error.code == REFUSED_PROOF:
-                text += f"; this client used {access.source}: pass the clients' secret of this cluster with "
-                raise LiftlogError(f"{text}--secret-file, or 'none' if it asks for none") from None
+                raise LiftlogError(f"{text}; this client used {access.source}: {access.remedy}") from None
             raise Unreachable(text) from None
         return cls(address, reader, writer, session)
 
@@ -168,6 +167,10 @@ class Access(msgspec.Struct, frozen=True):
     cluster: str
     secrets: tuple[bytes, ...] = (NO_SECRET,)
     source: str = "no secret"
+    remedy: str = (
+        "pass the clients' secret of this cluster with --secret-file, or 'none' if it asks for none"
+    )
+    """What to do if that is not the right one."""
 
     def caller(self, node: int) -> Caller:
         me = Party(self.cluster, CLIENT_NODE, self.secrets)

@@ -436,7 +436,7 @@ async def _exists(client: Client, wanted: StreamConfig) -> str:
 
 
 async def _alter(args: argparse.Namespace) -> int:
-    values = {name: getattr(args, name, UNSET) for name in StreamChanges.__struct_fields__}
+    values = {name: getattr(args, name) for name in StreamChanges.__struct_fields__}
     changes = StreamChanges(**values)
     if not changes.named:
         raise LiftlogError(

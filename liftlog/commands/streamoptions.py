@@ -186,6 +186,8 @@ def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="the same of a stream that has sources",
     )
+    # Leaders alone say which streams of other clusters these are (R28).
+    alter.set_defaults(origins=UNSET)
 
 
 def add_subjects(alter: argparse.ArgumentParser) -> None:

@@ -71,7 +71,9 @@ class _Side:
     def _access(self) -> Access:
         place = self._place
         source = f"the secret in {place.client_secret_file}" if place.client_secret_file else "no secret"
-        return Access(place.cluster, place.secrets(), source)
+        table = f"[clusters.{place.name}]"
+        remedy = f"name the file with that cluster's clients' secret in {table}, or its own name (cluster)"
+        return Access(place.cluster, place.secrets(), source, remedy)
 
     async def _greet(self, connection: NodeConnection) -> None:
         """Raises Unreachable for a node that is of another cluster, or does not know which it is of."""
