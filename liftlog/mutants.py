@@ -235,6 +235,7 @@ class Mutants(msgspec.Struct, frozen=True):
     mirror_says_later: bool = False  # R28
     origin_unnamed: bool = False  # R28
     origin_unfit: bool = False  # R28
+    origin_named_in_memory: bool = False  # R28
     copy_begins_at_zero: bool = False  # C7
     lost_copy_begins_at_zero: bool = False  # C7
     activity_trimmed_when_appended: bool = False  # N12

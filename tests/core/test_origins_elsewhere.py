@@ -180,6 +180,19 @@ def test_r28_an_origin_that_was_made_again_is_not_copied(other: dict[str, Any], 
     assert world.nodes[1].metadata.by_id[mirror.stream].config.origins is msgspec.UNSET
 
 
+@pytest.mark.parametrize("mutant", [False, True])
+def test_r28_the_next_leader_goes_by_the_configuration(mutant: bool) -> None:
+    world, _, mirror = with_mirror(b"0", b"1", mutants=Mutants(origin_named_in_memory=mutant))
+    assert world.run_until(has(world, mirror, 2))
+    world.afar = Afar(stream=9)
+    world.afar.values += [b"x", b"y", b"z"]
+    world.run(3)
+    assert len(records(world, mirror)) == 2
+    world.kill(world.leader(mirror))
+    world.run(12)
+    assert len(records(world, mirror)) == (3 if mutant else 2)
+
+
 def test_r28_it_goes_on_when_the_named_one_answers_again() -> None:
     world, afar, mirror = with_mirror(b"0")
     assert world.run_until(has(world, mirror, 1))

@@ -454,6 +454,9 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
      "the model of named origins, `unnamed`; Kafka: MirrorMaker, which copies on where a topic was created "
      "again (KIP-516)",
      "a name is not the thing that bears it"),
+    "origin_named_in_memory": (0, "new",
+     "the model of named origins, `named-by-leader`",
+     "what has to hold for ever is not kept by who may be gone"),
     "origin_unfit": (0, "new",
      "Kafka: MirrorMaker, whose copy of a topic has fewer partitions until somebody notices",
      "a copy that lacks a part is not whole, however good the rest is"),

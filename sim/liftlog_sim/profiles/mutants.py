@@ -427,6 +427,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a mirror copies before its journal is committed that says what is empty"),
     ("origin_unnamed", "R28", "mirrors",
      "a mirror copies whatever stream bears its origin's name in another cluster"),
+    ("origin_named_in_memory", "R28", "mirrors",
+     "a leader goes by who has answered it first, and not by what the mirror's configuration names"),
     ("origin_unfit", "R28", "mirrors",
      "a mirror copies a stream of another cluster that has more partitions than itself"),
     ("copy_begins_at_zero", "C7", "moves replacements wipes rejoins",

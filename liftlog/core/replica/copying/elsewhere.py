@@ -28,7 +28,7 @@ UNHEARD = "the other cluster has not answered this leader yet"
 class OriginElsewhere:
     """Of one leader of a copy's partition, and one stream that it copies."""
 
-    __slots__ = ("_ctx", "_found", "_log", "_source", "problem")
+    __slots__ = ("_ctx", "_found", "_log", "_remembered", "_source", "problem")
 
     def __init__(self, log: LogState, source: str = "") -> None:
         """`source`: what the copy calls it; empty: it is what it is a mirror of."""
@@ -37,6 +37,8 @@ class OriginElsewhere:
         self._log = log
         self._found = ""
         """The identity that is to be named."""
+        self._remembered = ""
+        """Of a planted bug."""
         self.problem = UNHEARD
         """Why nothing comes; empty: it does."""
 
@@ -75,7 +77,9 @@ class OriginElsewhere:
             return None
         found = identity(event.cluster, event.stream)
         named = named_origin(copy, called)
-        if not named and not ctx.mutants.origin_unnamed:
+        if ctx.mutants.origin_named_in_memory:
+            named = self._remembered = self._remembered or found
+        if not named_origin(copy, called) and not ctx.mutants.origin_unnamed:
             self._name(copy, called, found, origin)
             return None
         if not ctx.decides(("R28.other-origin", named == found or ctx.mutants.origin_unnamed)):
