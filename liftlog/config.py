@@ -43,6 +43,11 @@
     domain = "liftlog"
     leaf = "nats-leaf://10.0.0.9:7422"                   # NATS's leaf node port: without it no consumers
 
+    [clusters.east]                  # optional: other clusters, whose streams mirrors copy, docs/mirrors.md
+    nodes = ["10.1.0.1:4701"]        # where its clients reach some of its nodes
+    cluster = "liftlog"              # what it is called there; the default is "east"
+    client_secret_file = "/etc/liftlog/east.secret"      # or insecure = true
+
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
 
@@ -68,6 +73,7 @@ from liftlog import eventlog
 from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.nodeconfig import NodeConfig
+from liftlog.otherclusters import OtherCluster, read_clusters
 from liftlog.security import how_to_make, read_secrets
 from liftlog.types import LiftlogError
 
@@ -210,6 +216,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     metrics_partitions_max: int = METRICS_PARTITIONS_MAX
     jetstream: bool = False
     jetstream_domain: str = DEFAULT_DOMAIN
+    clusters: tuple[OtherCluster, ...] = ()
     jetstream_leaf: str = ""
     """Where the door connects as a leaf node; empty: it serves no consumers."""
 
@@ -270,6 +277,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
             lines += [f"domain = {_quote(self.jetstream_domain)}"]
             if self.jetstream_leaf:
                 lines += [f"leaf = {_quote(self.jetstream_leaf)}"]
+        for other in self.clusters:
+            lines += ["", *other.to_toml()]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -285,16 +294,19 @@ def load(
     source = str(path) if path is not None else "the command line and environment"
     settings: dict[tuple[str, str], Any] = {}
     peers: dict[int, str] = {}
+    clusters: tuple[OtherCluster, ...] = ()
     if path is not None:
-        settings, peers = _from_file(path)
+        settings, peers, clusters = _from_file(path)
     settings.update(_from_environment(environment))
     for (table, key), value in (flags or {}).items():
         if value is not None:
             settings[table, key] = _typed(table, key, value, "the command line")
-    return _check(settings, peers, source)
+    return msgspec.structs.replace(_check(settings, peers, source), clusters=clusters)
 
 
-def _from_file(path: Path) -> tuple[dict[tuple[str, str], Any], dict[int, str]]:
+def _from_file(
+    path: Path,
+) -> tuple[dict[tuple[str, str], Any], dict[int, str], tuple[OtherCluster, ...]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -307,14 +319,15 @@ def _from_file(path: Path) -> tuple[dict[tuple[str, str], Any], dict[int, str]]:
         raise LiftlogError(f"{path} is not valid TOML: {error}; correct that line") from None
     settings: dict[tuple[str, str], Any] = {}
     for name, value in document.items():
-        if isinstance(value, dict) and name == "peers":
+        if isinstance(value, dict) and name in ("peers", "clusters"):
             continue
         if isinstance(value, dict) and name in KEYS and name:
             for key, one in value.items():
                 settings[name, key] = _typed(name, key, one, str(path))
         else:
             settings["", name] = _typed("", name, value, str(path))
-    return settings, _peers(document.get("peers", {}), str(path))
+    clusters = read_clusters(document.get("clusters", {}), str(path))
+    return settings, _peers(document.get("peers", {}), str(path)), clusters
 
 
 def _peers(table: object, source: str) -> dict[int, str]:
@@ -363,7 +376,7 @@ def _typed(table: str, key: str, value: object, source: str) -> object:
     expected = KEYS[table].get(key)
     if expected is None:
         if not table:
-            tables = ", ".join(f"[{name}]" for name in [*KEYS, "peers"] if name)
+            tables = ", ".join(f"[{name}]" for name in [*KEYS, "peers", "clusters"] if name)
             raise LiftlogError(f"{source}: unknown key or table '{key}'; there are: cluster, {tables}")
         raise LiftlogError(f"{source}: unknown key '{key}' in [{table}]; there are: {', '.join(KEYS[table])}")
     if type(value) is not expected:

@@ -483,6 +483,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mirror: Line | UnsetType = UNSET
     sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
     """R28, R29: it has what this stream has, or these, of subjects (all if empty). Unset, and never empty."""
+    origins: tuple[tuple[Line, Line], ...] | UnsetType = UNSET
+    """R28: which stream of another cluster it copies, by how it is called here. Unset, and never empty."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
     first_offset: Number | UnsetType = UNSET

@@ -23,6 +23,7 @@ from liftlog.messages import (
     Event,
     LogOpened,
     MetadataStalled,
+    OriginAnswered,
     Outcome,
     PeerBack,
     PeerLost,
@@ -60,6 +61,8 @@ class Watcher:
         self._states: dict[PartitionId, str] = {}
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
         self._letters: dict[PartitionId, dict[str, str]] = {}
+        self._stands: dict[PartitionId, str] = {}
+        """R28: why mirrors of other clusters' streams get nothing."""
         self._touched: dict[PartitionId, None] = {}
         self._turn: deque[PartitionId] = deque()
         """Copies that no tick has come to since all had their turn."""
@@ -87,6 +90,8 @@ class Watcher:
             self._look()
         elif kind is PeerLost or kind is PeerBack:
             self._look_at_hint(event.peer)  # type: ignore[union-attr]
+        elif kind is OriginAnswered:
+            self._look_at_origin(event.partition)  # type: ignore[union-attr]
         elif kind is LogOpened:
             self._touched[event.summary.log] = None  # type: ignore[union-attr]
             self._look()
@@ -133,9 +138,24 @@ class Watcher:
         self._states.pop(partition, None)
         self._damage.pop(partition, None)
         self._letters.pop(partition, None)
+        self._stands.pop(partition, None)
         self._in_sync.pop(partition, None)
         self._slow.pop(partition, None)
         say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _look_at_origin(self, partition: PartitionId) -> None:
+        """R28: whether a mirror gets what it copies of another cluster."""
+        replica = self._node.replicas.get(partition)
+        if replica is None or replica.roles is None:
+            return
+        why, known = replica.roles.stands, self._stands.get(partition, "")
+        self._stands[partition] = why
+        if why and why != known:
+            text = f"{self._name(partition)} gets nothing: {why}"
+            say(WARNING, "mirror", text, **_fields(partition, self), problem=why)
+        elif known and not why:
+            text = f"{self._name(partition)} is copied again"
+            say(INFO, "mirror", text, **_fields(partition, self), problem="")
 
     def _look_at_snapshot(self) -> None:
         """M1p, M1q."""

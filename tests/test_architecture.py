@@ -92,12 +92,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
     "liftlog.driver": ("liftlog.types", "liftlog.messages", "liftlog.ports"),
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.format"),
+    "liftlog.otherclusters": ("liftlog.types", "liftlog.security", "liftlog.api.handshake"),
     "liftlog.config": (
         "liftlog.types",
         "liftlog.nodeconfig",
         "liftlog.eventlog",
         "liftlog.nats_login",
         "liftlog.security",
+        "liftlog.otherclusters",
         "liftlog.api",
     ),
     "liftlog.real": (
@@ -137,6 +139,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.config",
         "liftlog.nats_login",
         "liftlog.client",
+    ),
+    "liftlog.links": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.api",
+        "liftlog.client",
+        "liftlog.otherclusters",
     ),
     "liftlog.moving": (
         "liftlog.types",
@@ -313,6 +322,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         *("liftlog.driver*", "liftlog.real*", "liftlog.eyes*", "liftlog.bench.stall", "liftlog_sim.*"),
         *("liftlog.client.bridge", "liftlog.client.on_trio"),
         "liftlog.jetstream.beside",
+        "liftlog.links.beside",
     ),
     "prometheus_client": ("liftlog.eyes.page",),
     "h11": ("liftlog.eyes.http",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from liftlog import cli, version
 from liftlog.commands import pubsub, serve, stream
+from liftlog.security import ensure_secret_file
 from liftlog.types import LiftlogError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -290,3 +292,20 @@ def test_a_broken_configuration_is_one_line_that_names_the_file(
     assert cli.main(["config", "check", str(path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error and error.count("\n") == 1
+
+
+def test_config_check_reads_the_secrets_of_other_clusters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R28: as nodes do when they start."""
+    path, secret = tmp_path / "liftlog.toml", tmp_path / "east.secret"
+    text = '[node]\nid = 1\ndata = "/tmp/x"\nlisten = "127.0.0.1:1"\n[clusters.east]\nnodes = ["a:1"]\n'
+    path.write_text(f'{text}client_secret_file = "{secret}"\n')
+    assert cli.main(["config", "check", str(path)]) == 2
+    assert "[clusters.east] client_secret_file: cannot read" in capsys.readouterr().err
+    ensure_secret_file(secret)
+    assert cli.main(["config", "check", str(path)]) == 0
+    assert "[clusters.east]" in capsys.readouterr().out
+    assert cli.main(["config", "check", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["clusters"]
+    assert (told[0]["name"], told[0]["nodes"]) == ("east", ["a:1"])

@@ -146,7 +146,6 @@ WITHOUT_GUARD = {
     "N10": "the same; and `Listening`, a count of what NATS has confirmed: two planted bugs",
     **{f"G{n}": "in the client: liftlog/groups/, tests/core/test_groups.py" for n in range(1, 6)},
     "G6": "L9's guards, asked by the client: tests/integration/test_groups.py",
-    "R28": "the mirror asks for what follows its own committed end, and nothing else: six planted bugs",
     "C7": "a copy is made where it begins: two planted bugs",
     "K8": "a sum, which the fold makes: tests/core/test_consumers.py",
     "K10": "a choice, of which nothing is written: tests/core/test_priorities.py, three planted bugs",

@@ -81,7 +81,7 @@ SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
         **{"allow_ttl": 3, "work_queue": 3, "interest": 3, "allow_batches": 3, "marker_ttl_ms": 3},
         **{"notes": 3, "deny_delete": 3, "deny_purge": 3, "sealed": 3, "queue_group": 3},
         **{"mirror": 3, "bytes_max": 3, "subject_messages_max": 3, "first_offset": 3},
-        **{"activity": 3, "sources": 3, "allow_fast_batches": 3},
+        **{"activity": 3, "sources": 3, "origins": 3, "allow_fast_batches": 3},
     },
 }
 """With which version fields came that answers did not have before."""

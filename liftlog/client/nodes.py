@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -79,8 +79,7 @@ class NodeConnection:
         except HandshakeError as error:
             text = f"{who} and this client do not trust each other: {error}"
             if error.code == REFUSED_PROOF:
-                text += f"; this client used {access.source}: pass the clients' secret of this cluster with "
-                raise LiftlogError(f"{text}--secret-file, or 'none' if it asks for none") from None
+                raise LiftlogError(f"{text}; this client used {access.source}: {access.remedy}") from None
             raise Unreachable(text) from None
         return cls(address, reader, writer, session)
 
@@ -168,6 +167,10 @@ class Access(msgspec.Struct, frozen=True):
     cluster: str
     secrets: tuple[bytes, ...] = (NO_SECRET,)
     source: str = "no secret"
+    remedy: str = (
+        "pass the clients' secret of this cluster with --secret-file, or 'none' if it asks for none"
+    )
+    """What to do if that is not the right one."""
 
     def caller(self, node: int) -> Caller:
         me = Party(self.cluster, CLIENT_NODE, self.secrets)
@@ -183,8 +186,15 @@ class NodePool:
     one is opened before requests would have to wait for those.
     """
 
-    def __init__(self, access: Callable[[], Access], connect_timeout_s: float) -> None:
+    def __init__(
+        self,
+        access: Callable[[], Access],
+        connect_timeout_s: float,
+        greet: Callable[[NodeConnection], Awaitable[None]] | None = None,
+    ) -> None:
+        """`greet`: with each new connection, before it is used; where it raises, that is closed."""
         self._access = access
+        self._greet = greet
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, list[NodeConnection]] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
@@ -223,7 +233,14 @@ class NodePool:
         there[:] = [one for one in there if one.usable]
         for connection in lost:
             await connection.close()
-        there.append(await NodeConnection.open(node, address, self._access(), wait_s))
+        opened = await NodeConnection.open(node, address, self._access(), wait_s)
+        if self._greet is not None:
+            try:
+                await self._greet(opened)
+            except BaseException:
+                await opened.close()
+                raise
+        there.append(opened)
 
     def _opened(self, address: str, task: asyncio.Task[None]) -> None:
         """The attempt is over; perhaps nobody waits for it any more."""

@@ -31,6 +31,8 @@ def run_check(options: argparse.Namespace) -> int:
     config = load(options.file, os.environ)
     encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
     secrets_of(config)
+    for other in config.clusters:
+        other.secrets()
     config.nats_login.check(config.nats_url)
     if options.json:
         peers = {str(peer): address for peer, address in sorted(config.peers.items())}
@@ -40,6 +42,10 @@ def run_check(options: argparse.Namespace) -> int:
         files = msgspec.structs.asdict(config.nats_login).items()
         login = {key: str(path) for key, path in files if path is not None}
         shown: dict[str, object] = {"peers": peers, "network": network, "nats_login": login}
+        shown["clusters"] = [
+            {**msgspec.structs.asdict(one), "client_secret_file": str(one.client_secret_file or "")}
+            for one in config.clusters
+        ]
         shown |= {"encrypted": encrypted, "open_to": config.open_to}
         print(json.dumps(settings | paths | shown))
     else:

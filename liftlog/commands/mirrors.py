@@ -14,14 +14,17 @@ from msgspec import UNSET
 from liftlog.client.client import Client
 from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
+from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
-from liftlog.messages import StreamInfo
+from liftlog.messages import MATCHING_SUBJECTS, StreamInfo
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
 
 
 class Lag(NamedTuple):
-    """Of one partition: where its mirror ends, and where it ends itself; in this order they were asked."""
+    """Of one partition: where its mirror ends, and where it ends itself; in this order they were asked. -1:
+    it is of another cluster, and the mirror's leader hears nothing of it.
+    """
 
     partition: int
     end: int
@@ -29,8 +32,8 @@ class Lag(NamedTuple):
 
     @property
     def behind(self) -> int:
-        """So many offsets the mirror has not, or had not when it was asked."""
-        return max(0, self.origin_end - self.end)
+        """So many offsets the mirror has not, or had not when it was asked; -1: not known."""
+        return max(0, self.origin_end - self.end) if self.origin_end >= 0 else -1
 
 
 def add_mirror_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,6 +59,8 @@ class Lags(NamedTuple):
 async def lags(client: Client, name: str) -> Lags:
     """How far a mirror is behind its origin, by partition. Raises LiftlogError."""
     mirror = await client.stream(name)
+    if elsewhere(mirror.config.mirrors) is not None:
+        return await _lags_elsewhere(client, mirror)
     if not mirror.config.mirrors:
         raise LiftlogError(f"stream '{name}' is no mirror, nor has it sources: liftlog stream info {name}")
     there = {info.config.name: info for info in await client.streams()}
@@ -67,6 +72,18 @@ async def lags(client: Client, name: str) -> Lags:
         end = await _end(client, mirror, partition)
         found.append(Lag(partition, end, await _end(client, origin, partition)))
     return Lags(origin.config.name, found, standstill(mirror.config, origin.config))
+
+
+async def _lags_elsewhere(client: Client, mirror: StreamInfo) -> Lags:
+    """The same of an origin in another cluster, of which only the mirror's leaders hear."""
+    origin, found, problems = mirror.config.mirrors, [], list[str]()
+    for partition in range(len(mirror.partitions)):
+        told = await client.reader(mirror, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
+        end = await _end(client, mirror, partition)
+        behind = dict(told.behind).get(origin)
+        found.append(Lag(partition, end, -1 if behind is None else max(end, told.hw + behind)))
+        problems += [told.problem] if told.problem else []
+    return Lags(origin, found, "; ".join(dict.fromkeys(problems)))
 
 
 async def _lag(args: argparse.Namespace) -> int:
@@ -83,7 +100,7 @@ async def _lag(args: argparse.Namespace) -> int:
         )
     else:
         rows: list[list[object]] = [
-            [one.partition, one.end, one.origin_end, one.behind] for one in told.partitions
+            [one.partition, one.end, _known(one.origin_end), _known(one.behind)] for one in told.partitions
         ]
         print_table(rows, ["PARTITION", "END", f"END OF {told.origin}", "BEHIND"])
         if told.problem:
@@ -94,6 +111,7 @@ async def _lag(args: argparse.Namespace) -> int:
 async def with_partitions(client: Client, config: StreamConfig) -> StreamConfig:
     """A copy has as many partitions as what it copies, if nothing else was said."""
     names = [config.mirrors] if config.mirrors else list(sources_of(config))
+    names = [name for name in names if elsewhere(name) is None]
     if not names or config.partitions != 1:
         return config
     origin = (await client.stream(names[0])).config
@@ -136,7 +154,14 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
     found = []
     for partition in range(len(copy.partitions)):
         places = await _places(client, copy, partition)
-        for source, filter in sources_of(copy.config).items():
+        heard, why = await _heard(client, copy, partition)
+        for number, (source, filter) in enumerate(sources_of(copy.config).items()):
+            if elsewhere(source) is not None:
+                behind, place = heard.get(source, -1), (places or {}).get(-1 - number, 0)
+                next = place if places is not None and behind >= 0 else -1
+                told = why if behind < 0 else ""
+                found.append(SourceLag(source, filter, partition, next, next + max(0, behind), told))
+                continue
             info = there.get(source)
             if info is not None and not is_origin(copy.id, info.id):
                 info = None
@@ -145,6 +170,16 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
             place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
             found.append(SourceLag(source, filter, partition, place, end, problem))
     return found
+
+
+async def _heard(client: Client, copy: StreamInfo, partition: int) -> tuple[dict[str, int], str]:
+    """By sources of which its leader hears, how far behind they it is, and why it does not hear of others;
+    asked if any is of another cluster, of which nobody else hears.
+    """
+    if not any(elsewhere(name) is not None for name in sources_of(copy.config)):
+        return {}, ""
+    told = await client.reader(copy, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
+    return dict(told.behind), told.problem
 
 
 async def _places(client: Client, copy: StreamInfo, partition: int) -> dict[int, int] | None:
@@ -163,7 +198,7 @@ def print_source_lags(args: argparse.Namespace, lags: list[SourceLag]) -> None:
         print_json({"stream": args.name, "sources": sources})
         return
     rows: list[list[object]] = [
-        [one.source, one.filter or ">", one.partition, _known(one.next), one.end, _known(one.behind)]
+        [one.source, one.filter or ">", one.partition, _known(one.next), _known(one.end), _known(one.behind)]
         for one in lags
     ]
     print_table(rows, ["SOURCE", "FILTER", "PARTITION", "NEXT", "END", "BEHIND"])

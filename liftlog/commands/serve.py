@@ -28,7 +28,7 @@ from liftlog.driver.interpreter import Observer
 from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
-from liftlog.real.server import Built, Companion, run_server
+from liftlog.real.server import Built, Companion, OtherClusters, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
@@ -143,13 +143,14 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
             observers.append(trace.stepped)
         observers.append(Watcher(node, sparing).stepped)
         beside = None if not config.jetstream else door_beside(config)
+        links = None if not config.clusters else links_beside(config)
         if not config.metrics_listen:
-            return Built(node, engine, observers, beside=beside)
+            return Built(node, engine, observers, beside=beside, links=links)
         # Imported here: a node that tells nothing needs neither h11 nor prometheus-client.
         from liftlog.eyes.onlooker import MetricsOnlooker
 
         onlooker = MetricsOnlooker(node, config, engine.log_bytes)
-        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker, beside)
+        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker, beside, links)
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
@@ -184,6 +185,14 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
 
     place = DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf, config.nats_login)
     return DoorBeside(connect, place)
+
+
+def links_beside(config: configuration.ServerConfig) -> OtherClusters:
+    """Clients of the other clusters that the configuration names."""
+    # Imported here: a node without them needs no client, and starts sooner without one.
+    from liftlog.links.beside import LinksBeside
+
+    return LinksBeside(config.clusters)
 
 
 def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:

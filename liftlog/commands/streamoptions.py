@@ -50,8 +50,9 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--mirror",
         default=UNSET,
-        metavar="ORIGIN",
-        help="have what this stream has, at the same offsets, and take nothing else",
+        metavar="ORIGIN[@CLUSTER]",
+        help="have what this stream has, at the same offsets, and take nothing else; of another CLUSTER that "
+        "the nodes' configurations name ([clusters.CLUSTER])",
     )
     create.add_argument(
         "--source",
@@ -185,6 +186,8 @@ def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="the same of a stream that has sources",
     )
+    # Leaders alone say which streams of other clusters these are (R28).
+    alter.set_defaults(origins=UNSET)
 
 
 def add_subjects(alter: argparse.ArgumentParser) -> None:

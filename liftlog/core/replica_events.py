@@ -34,6 +34,7 @@ from liftlog.messages import (
     LogStartMoved,
     MirrorFetch,
     MirrorReply,
+    OriginAnswered,
     Published,
     RangeFetch,
     RangeReply,
@@ -119,6 +120,12 @@ class ReplicaEvents:
         if replica is not None and replica.data is None:
             replica.on_mirror_reply(sender, message)
 
+    def on_origin_answered(self, event: OriginAnswered) -> None:
+        """R28: another cluster has answered, or cannot be asked."""
+        replica = self._ready_replica(event.partition)
+        if replica is not None and replica.data is None:
+            replica.on_mirror_reply(0, event)
+
     def hear_self(self, look: Callable[[PartitionId], None]) -> None:
         """What this node has said to itself: a mirror and its origin may have their leaders here (R28)."""
         for message in self._ctx.take_to_self():
@@ -137,6 +144,7 @@ class ReplicaEvents:
     def of_storage(self) -> dict[type, Callable[[Any], None]]:
         """Who takes in what storage has done for a log."""
         return {
+            OriginAnswered: self.on_origin_answered,
             LogOpened: self.on_log_opened,
             LogRead: self.on_log_read,
             TimeFound: self.on_time_found,

@@ -32,6 +32,7 @@ from liftlog.messages import (
     STORAGE_JOBS,
     TIMER_TICK,
     AckPublishes,
+    AskOrigin,
     Drain,
     Durable,
     Effect,
@@ -95,6 +96,8 @@ class Ports(NamedTuple):
     """Called at the end of a wake-up: ports that gather what they are given let it go now."""
     tell: Callable[[TellAdvisory], None] = lambda advisory: None
     """Told what nobody has to hear: where no door of JetStream's stands beside the node, nobody does."""
+    ask_origin: Callable[[AskOrigin], None] = lambda question: None
+    """Asks other clusters (R28): where the configuration names none, nobody answers."""
 
 
 class Interpreter:
@@ -147,6 +150,7 @@ class Interpreter:
             KnowPeers: lambda effect: ports.network.know(effect.peers),
             StopNode: self._stop,
             TellAdvisory: ports.tell,
+            AskOrigin: ports.ask_origin,
         }
 
     def measure_by(self, meter: StepMeter) -> None:

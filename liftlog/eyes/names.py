@@ -166,6 +166,13 @@ MIRROR_LAG = _gauge(
     *PARTITION,
     like="STREAM.INFO: mirror.lag",
 )
+MIRROR_STANDS = _gauge(
+    "mirror_standing_still",
+    "1 if a mirror copies nothing, for a reason that 'liftlog stream lag' tells: it is paused, say, or its "
+    "origin was removed, or is of another cluster that does not answer; told by the mirror's leader alone.",
+    *PARTITION,
+    like="STREAM.INFO: mirror.error",
+)
 SOURCE_LAG = _gauge(
     "source_lag_records",
     "Offsets that a stream with sources has not looked at of what a source has committed, as that said last, "

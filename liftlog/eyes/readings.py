@@ -192,6 +192,7 @@ class Readings:
         yield from self._each(names.LOG_BYTES, labelled, lambda copy: self._log_bytes(copy.id))
         mirrors = [one for one in led if one[1].roles is not None and one[1].roles.mirroring.on]
         yield from self._each(names.MIRROR_LAG, mirrors, mirror_lag)
+        yield from self._each(names.MIRROR_STANDS, mirrors, mirror_stands)
         sourced = [one for one in led if one[1].roles is not None and one[1].roles.sourcing.on]
         for some in _chunks(sourced, max(1, SLICE_SAMPLES // SOURCES_MAX)):
             yield names.SOURCE_LAG, [one for labels, copy in some for one in source_lags(labels, copy)]
@@ -300,6 +301,11 @@ def lags(labels: tuple[str, str], copy: Replica) -> Iterator[Sample]:
 def mirror_lag(copy: Replica) -> int:
     """R28: what a mirror's leader has not of what its origin has committed, as that said last."""
     return copy.roles.mirroring.lag if copy.roles is not None else 0
+
+
+def mirror_stands(copy: Replica) -> bool:
+    """R28: whether a mirror's leader copies nothing."""
+    return copy.roles is not None and bool(copy.roles.mirroring.problem)
 
 
 def _one(family: Family, value: float) -> Slice:

@@ -151,6 +151,8 @@ class SubjectReply(Struct):
     behind: list[tuple[str, int]] = field(default_factory=list)
     """R28, R29: by streams that it copies and its leader hears of, how many offsets of theirs it has not
     looked at; whatever was asked."""
+    problem: str = ""
+    """R28, R29: why its leader copies nothing of what it is to copy, or of some of it; empty: it does."""
 
 
 class CreateStreamRequest(Struct):
@@ -198,6 +200,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     allow_fast_batches: bool | UnsetType = UNSET
     mirror: Line | UnsetType = UNSET
     sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
+    origins: tuple[tuple[Line, Line], ...] | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
     subject_messages_max: Number | UnsetType = UNSET
 

@@ -513,6 +513,23 @@ class PublishLetter(Effect):
     value: bytes
 
 
+class AskOrigin(Effect):
+    """R28, R29: ask another cluster for what a stream there has from `offset` on -> `OriginAnswered`, late,
+    never, or more than once. One question of a partition about a stream is under way: another one meanwhile
+    is dropped.
+    """
+
+    partition: PartitionId
+    """The copy's; the same of its origin is meant."""
+    origin: str
+    """What the copy calls it: `stream`, "@" and `cluster`."""
+    cluster: str
+    """As the node's configuration calls it."""
+    stream: str
+    offset: int
+    max_bytes: int
+
+
 TOLD_MAX_DELIVERIES = "max-deliveries"
 """A message was delivered as often as it may be: `offset`, `count`."""
 TOLD_PINNED = "pinned"

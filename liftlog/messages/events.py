@@ -6,7 +6,7 @@ import msgspec
 
 from liftlog.messages.clients import ClientMessage
 from liftlog.messages.filespan import FileSpan
-from liftlog.messages.peers import PeerMessage
+from liftlog.messages.peers import MirrorReply, PeerMessage
 from liftlog.types import (
     FIRST_CLUSTER,
     NO_OFFSET,
@@ -17,6 +17,7 @@ from liftlog.types import (
     Message,
     OffsetRange,
     PartitionId,
+    StreamConfig,
     Ticket,
 )
 
@@ -265,6 +266,21 @@ class LetterAnswered(Event):
     partition: PartitionId
     epoch: int
     token: int
+    problem: str = ""
+
+
+class OriginAnswered(Event):
+    """R28, R29: what another cluster has said to `AskOrigin`: which cluster it is (M5), the stream that bears
+    the name there, and what its leader says. With a `problem` there is no answer, for that reason.
+    """
+
+    partition: PartitionId
+    origin: str
+    """As `AskOrigin` has called it."""
+    cluster: str = ""
+    stream: int = 0
+    config: StreamConfig | None = None
+    reply: MirrorReply | None = None
     problem: str = ""
 
 

@@ -1,7 +1,8 @@
 """The headers of a record that was copied from a source (R29).
 
     Liftlog-Sources: 4@17 5@3     it is that of offset 17 of stream 4, and of stream 5 offset 3 is next: all
-                                  that a leader has to know to go on behind this record
+                                  that a leader has to know to go on behind this record; -1, -2, ... are the
+                                  first, the second of its sources, where that is of another cluster
     Nats-Stream-Source: orders 18 > > orders.eu
                                   the stream, its sequence, the filter, what becomes of subjects (nothing),
                                   and the subject, as nats-server writes it
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 SOURCES_LINE = b"Liftlog-Sources:"
 STREAM_SOURCE_LINE = b"Nats-Stream-Source:"
 BLOCK_START, BLOCK_END = b"NATS/1.0\r\n", b"\r\n\r\n"
-_PLACE = re.compile(rb"([0-9]{1,16})@([0-9]{1,16})")
+_PLACE = re.compile(rb"(-?[0-9]{1,16})@([0-9]{1,16})")
 
 
 def copied_headers(

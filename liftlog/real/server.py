@@ -25,7 +25,7 @@ from liftlog.config import METRICS_KEY, METRICS_TELL, Secrets, ServerConfig, sec
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
-from liftlog.messages import Event, StopRequested, TellAdvisory
+from liftlog.messages import AskOrigin, Event, OriginAnswered, StopRequested, TellAdvisory
 from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
@@ -100,6 +100,19 @@ class Companion(Protocol):
         ...
 
 
+class OtherClusters(Protocol):
+    """Who asks other clusters for what mirrors here copy (R28)."""
+
+    def attach(self, post: Callable[[Event], None]) -> None:
+        """Where answers go."""
+
+    def ask(self, question: AskOrigin) -> None:
+        """Never waits; the answer may be late, or never come."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
@@ -108,6 +121,7 @@ class Built(NamedTuple):
     observers: Sequence[Observer]
     onlooker: Onlooker | None = None
     beside: Companion | None = None
+    links: OtherClusters | None = None
 
 
 Build = Callable[[], Built]
@@ -156,7 +170,7 @@ class Server:
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
-        node, engine, observers, onlooker, beside = build()
+        node, engine, observers, onlooker, beside, links = build()
         parts = assemble(
             config,
             secrets,
@@ -167,6 +181,7 @@ class Server:
             observers=observers,
             onlooker=onlooker,
             beside=beside,
+            links=links,
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
@@ -181,6 +196,8 @@ class Server:
                     nursery.start_soon(onlooker.run, metrics_at)
                 if beside is not None:
                     nursery.start_soon(beside.run)
+                if links is not None:
+                    nursery.start_soon(links.run)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)
                 if config.open_to:
@@ -266,6 +283,7 @@ def assemble(
     observers: Sequence[Observer],
     onlooker: Onlooker | None = None,
     beside: Companion | None = None,
+    links: OtherClusters | None = None,
 ) -> Parts:
     """A node's ports, and who tells whom; nothing runs yet."""
     clock = RealClock()
@@ -313,16 +331,13 @@ def assemble(
     )
     name = f"liftlog-{config.cluster}-{config.node}"
     bus = NatsBus(
-        addresses,
-        name,
-        version,
-        take,
-        clock,
+        *(addresses, name, version, take, clock),
         login=config.nats_login,
         must_wait=must_wait,
         reading=reading,
     )
     ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
+    ports = ports._replace(ask_origin=_asker(config, links, lambda event: driver.post(event)))
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
@@ -345,6 +360,27 @@ def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], 
             bus.answer(*beside.words(advisory))
 
     return tell
+
+
+def _asker(
+    config: ServerConfig, links: OtherClusters | None, post: Callable[[Event], None]
+) -> Callable[[AskOrigin], None]:
+    """Asks the other clusters that the configuration names; of one that it does not name, it says so."""
+    if links is not None:
+        links.attach(post)
+
+    def ask(question: AskOrigin) -> None:
+        name = question.cluster
+        if links is not None and any(name == other.name for other in config.clusters):
+            links.ask(question)
+            return
+        problem = (
+            f"the configuration of node {config.node} names no cluster '{name}': write [clusters.{name}] "
+            "into that of every node, and start it again"
+        )
+        post(OriginAnswered(question.partition, question.origin, problem=problem))
+
+    return ask
 
 
 def release_number(version: str) -> int:

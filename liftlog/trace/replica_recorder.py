@@ -53,6 +53,7 @@ from liftlog.messages import (
     FetchProgress,
     FetchReply,
     MirrorReply,
+    OriginAnswered,
     Outcome,
     Received,
     Send,
@@ -517,6 +518,7 @@ def _message_in(event: Event | None) -> Fetch | FetchProgress | FetchReply | Non
 def _cause(event: Event | None, letter: Letter | None) -> Cause:
     name = type(event).__name__ if event is not None else "Start"
     of_mirror = isinstance(event, Received) and isinstance(event.message, MirrorReply)
+    of_mirror = of_mirror or isinstance(event, OriginAnswered)
     if of_mirror or (isinstance(event, TimerFired) and event.kind == TIMER_SELF):
         name = "Mirrored"
     return Cause(name, letter) if letter is not None else _bare_cause(name)

@@ -47,6 +47,7 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.watching.encounters import Encounters
 from liftlog_sim.watching.levels import LevelWatch
 from liftlog_sim.watching.observer import Observer
+from liftlog_sim.workload.afar import FarOperator
 from liftlog_sim.workload.clients import Clientele, ClientHub
 from liftlog_sim.workload.fasting import FastRoom
 from liftlog_sim.workload.workload import Workload
@@ -173,13 +174,16 @@ class World:
         self.clients = shared.hub
         self.workload = Workload(shared)
         self.workload.join(FastRoom(shared).start)
+        self.workload.join(FarOperator(shared).start)
+        account.afar = cluster.far.made
         self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
         self.encounters = Encounters(cluster, self.workload.targets, self.faults.strikes)
         self._count_encounters()
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = MachineSite(
-            chances, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
+            *(chances, knobs, self.kernel, cluster.network, cluster.bus, cluster.far),
+            *(gear, mutants, cluster.sealer),
         )
         self.levels = LevelWatch(cluster, account, chances, self.observer.fail)
         self.wiring = wiring = Wiring(

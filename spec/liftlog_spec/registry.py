@@ -358,6 +358,13 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 1, "epochs": 2},
         ),
         ModelEntry(
+            "named-origins",
+            "liftlog_spec.models.named_origins",
+            "NamedOrigins",
+            "a mirror of another cluster's stream, which may be made again under its name",
+            {"makings": "Makings", "records": "Records", "epochs": "Epochs"},
+        ),
+        ModelEntry(
             "sources",
             "liftlog_spec.models.sources",
             "Sources",

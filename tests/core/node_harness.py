@@ -27,6 +27,7 @@ from liftlog.messages import (
     AckPublishes,
     AppendLog,
     AskLasts,
+    AskOrigin,
     AskSubjects,
     BusUp,
     CheckpointHw,
@@ -249,11 +250,19 @@ class World:
         ports = NodePorts(self, node)
         self.interpreters[node] = Interpreter(
             self.nodes[node],
-            Ports(ports, ports, ports, ports, ports, ports, ports.alarm, tell=self.advisories.append),
+            Ports(
+                *(ports, ports, ports, ports, ports, ports),
+                ports.alarm,
+                tell=self.advisories.append,
+                ask_origin=partial(self.asked_origin, node),
+            ),
             [partial(self.observed, node)],
         )
         self.interpreters[node].start()
         self.post(node, BusUp())
+
+    def asked_origin(self, node: int, question: AskOrigin) -> None:
+        """R28: a node asks another cluster: for worlds that have one."""
 
     def learned(self, node: int, index: int, command: Command, result: CommandResult) -> None:
         """A node has applied a command, in the middle of a step: for worlds that look on."""

@@ -263,3 +263,47 @@ def test_jetstreams_door_is_shut_unless_it_is_asked_for(tmp_path: Path) -> None:
     opened = load(tmp_path, GOOD + '[jetstream]\nenabled = true\ndomain = "hub"\n')
     assert (opened.jetstream, opened.jetstream_domain) == (True, "hub")
     assert load(tmp_path, opened.to_toml()) == opened
+
+
+EAST = """
+[clusters.east]
+nodes = ["10.1.0.1:4701", "10.1.0.2:4701"]
+cluster = "liftlog"
+client_secret_file = "/etc/east.secret"
+[clusters.west-2]
+nodes = ["[::1]:4701"]
+insecure = true
+"""
+
+
+def test_other_clusters_are_read_and_written_back(tmp_path: Path) -> None:
+    found = load(tmp_path, GOOD + EAST)
+    east, west = found.clusters
+    assert (east.name, east.cluster, len(east.nodes)) == ("east", "liftlog", 2)
+    assert (west.name, west.cluster, west.client_secret_file) == ("west-2", "west-2", None)
+    assert load(tmp_path, found.to_toml()) == found
+    assert load(tmp_path, GOOD).clusters == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[clusters]\neast = 1", "[clusters.NAME]"),
+        ("[clusters.'e t']\nnodes = ['a:1']\ninsecure = true", "as a name"),
+        ("[clusters.east]\nnode = ['a:1']", "unknown key 'node'"),
+        ("[clusters.east]\nnodes = 'a:1'", "must be a list"),
+        ("[clusters.east]\ninsecure = true", "name 1 to 64 of its nodes"),
+        ("[clusters.east]\nnodes = ['a']\ninsecure = true", "host:port"),
+        ("[clusters.east]\nnodes = ['a:1']", "client_secret_file or insecure"),
+        ("[clusters.east]\nnodes = ['a:1']\ninsecure = false", "client_secret_file or insecure"),
+        (
+            "[clusters.east]\nnodes = ['a:1']\ninsecure = true\nclient_secret_file = 'x'",
+            "keep one of them",
+        ),
+        ("[clusters.east]\nnodes = ['a:1']\ninsecure = true\ncluster = 'a.b'", "cluster = 'a.b'"),
+    ],
+)
+def test_other_clusters_that_cannot_be_asked_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(LiftlogError) as refused:
+        load(tmp_path, f"{GOOD}\n{text}\n")
+    assert words in str(refused.value)

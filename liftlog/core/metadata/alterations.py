@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from liftlog.core.metadata.elsewhere import naming_problem
 from liftlog.core.metadata.limits import limits_problem, notes_bytes
 from liftlog.core.metadata.subjects import partitions_problem, subjects_problem
 from liftlog.messages import StreamChanges
@@ -25,6 +26,7 @@ ABSENT_IF_NOT = (
     "allow_fast_batches",
     "mirror",
     "sources",
+    "origins",
     "subject_messages_max",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
@@ -47,6 +49,8 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
         values |= dict.fromkeys(SEALED, True)
         values["allow_rollup"] = False
         values["marker_ttl_ms"] = 0
+    if changes.mirror == "" or changes.sources == ():
+        values["origins"] = ()
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 
@@ -64,8 +68,10 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
     if changes.mirror:
         return (
             f"mirror = {changes.mirror!r} is not accepted: a stream is a mirror from its creation on, of one "
-            "stream; it can only end (mirror = \"\", stream alter --no-mirror)"
+            'stream; it can only end (mirror = "", stream alter --no-mirror)'
         )
+    if changes.origins is not UNSET and (problem := naming_problem(config, changes.origins)):
+        return problem
     if changes.sources:
         return (
             "sources are fixed when a stream is created: they can only end (sources = [], stream alter "
@@ -134,6 +140,8 @@ def _text(name: str, value: object) -> str:
         return f"{len(value)} of {notes_bytes(value):,} bytes"
     if name == "sources" and isinstance(value, tuple):
         return ", ".join(f"{source}{filter and f':{filter}'}" for source, filter in value)
+    if name == "origins" and isinstance(value, tuple):
+        return ", ".join(f"{origin} is {identity}" for origin, identity in value)
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

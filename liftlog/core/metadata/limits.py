@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
+from liftlog.core.metadata.elsewhere import elsewhere, naming_problem, place_problem
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
@@ -256,6 +257,13 @@ def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     """R28: why it can be no mirror; empty if it can."""
     if not config.mirrors:
         return ""
+    if problem := place_problem(config.mirrors):
+        return f"mirror = {problem}"
+    if elsewhere(config.mirrors) is not None and config.first_offset is not UNSET:
+        return (
+            "first_offset and a mirror of another cluster exclude each other: what its origin begins with is "
+            "known when that answers; leave it out"
+        )
     if config.mirrors == config.name:
         return f"mirror = {config.mirrors!r} is the stream itself: name the stream that is to be copied"
     why = "a mirror has what its origin has, and nothing else"
@@ -288,6 +296,8 @@ def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
             return f"source {name!r} is the stream itself: name the streams that are to be copied"
         if names.count(name) > 1:
             return f"sources names {name!r} twice: name each stream once, with one filter"
+        if problem := place_problem(name):
+            return f"source {problem}"
         if filter and (problem := subject_problem(filter)):
             return f"source {name!r}: filter {filter!r}: {problem}"
     why = "it has what its sources have, and nothing else"
@@ -315,6 +325,8 @@ def limits_problem(config: StreamConfig) -> str:
     if problem := _first(one.problem(on) for one in TOGETHER):
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
+        return problem
+    if config.origins is not UNSET and (problem := naming_problem(config, config.origins)):
         return problem
     if problem := _sources_problem(config, on) or _activity_problem(config, on):
         return problem

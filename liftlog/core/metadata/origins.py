@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.records import Records, StreamState
 from liftlog.types import StreamConfig
 
 
 def creation_problem(records: Records, config: StreamConfig) -> str:
     """Why a stream cannot become this copy now; empty if it can, or is to be none."""
+    if elsewhere(config.mirrors) is not None:
+        return ""  # It may not be reachable now: it is named, and judged, when it answers.
     if not config.mirrors:
         problems = (_source_problem(records, config, name) for name in sources_of(config))
         return next((problem for problem in problems if problem), "")
@@ -30,7 +33,7 @@ def creation_problem(records: Records, config: StreamConfig) -> str:
         first = origin.config.first_offset
         remedy = "leave first_offset out" if first is UNSET else f"set first_offset = {first}"
         return f"a mirror begins where its origin does: for one of {config.mirrors!r}, {remedy}"
-    return _compacted(origin.config)
+    return compacted(origin.config)
 
 
 def sources_of(config: StreamConfig) -> dict[str, str]:
@@ -39,6 +42,8 @@ def sources_of(config: StreamConfig) -> dict[str, str]:
 
 
 def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
+    if elsewhere(name) is not None:
+        return ""
     source = records.streams.get(name)
     if source is None:
         return f"source {name!r}: there is no such stream; see 'liftlog stream ls'"
@@ -47,7 +52,7 @@ def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
             f"a stream has as many partitions as each of its sources: {name!r} has "
             f"{source.config.partitions}, and not {config.partitions}"
         )
-    return _compacted(source.config)
+    return compacted(source.config)
 
 
 def source_of(records: Records, copy: StreamState, name: str) -> StreamState | None:
@@ -70,8 +75,10 @@ def origin_of(records: Records, mirror: StreamState) -> StreamState | None:
 
 
 def standstill(mirror: StreamConfig, origin: StreamConfig | None) -> str:
-    """Why a mirror gets nothing more, by the metadata; empty if it does. `origin`: None if it was removed."""
-    if origin is None:
+    """Why a mirror gets nothing more, by the metadata; empty if it does. `origin`: None if it was removed, or
+    is of another cluster.
+    """
+    if origin is None and elsewhere(mirror.mirrors) is None:
         return (
             f"stream {mirror.mirrors!r}, of which it is a mirror, was removed: it keeps what it has; to "
             f"write to it: liftlog stream alter {mirror.name} --no-mirror"
@@ -80,21 +87,24 @@ def standstill(mirror: StreamConfig, origin: StreamConfig | None) -> str:
         return f"it is paused: liftlog stream resume {mirror.name}"
     if mirror.read_only:
         return f"it is read-only: liftlog stream alter {mirror.name} --read-write"
-    return _compacted(origin)
+    return compacted(origin) if origin is not None else ""
 
 
 def source_standstill(copy: StreamConfig, name: str, source: StreamConfig | None) -> str:
-    """R29: why nothing more comes of a source, by the metadata; empty if it does. None: it was removed."""
-    if source is None:
+    """R29: why nothing more comes of a source, by the metadata; empty if it does. None: it was removed, or is
+    of another cluster.
+    """
+    if source is None and elsewhere(name) is None:
         return f"source {name!r} was removed: what was copied of it stays"
     if copy.paused:
         return f"it is paused: liftlog stream resume {copy.name}"
     if copy.read_only:
         return f"it is read-only: liftlog stream alter {copy.name} --read-write"
-    return _compacted(source)
+    return compacted(source) if source is not None else ""
 
 
-def _compacted(origin: StreamConfig) -> str:
+def compacted(origin: StreamConfig) -> str:
+    """Why nothing is copied of a stream that is compacted; empty if it is not."""
     if not origin.compact:
         return ""
     return (

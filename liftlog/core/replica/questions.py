@@ -155,8 +155,10 @@ class Questions:
 
     # -- what storage says ------------------------------------------------------------------------
 
-    def told(self, event: SubjectsTold, behind: list[tuple[str, int]]) -> None:
-        """The answer to a question in `asked`. `behind`: what is to come of what this stream copies."""
+    def told(self, event: SubjectsTold, behind: list[tuple[str, int]], problem: str) -> None:
+        """The answer to a question in `asked`. `behind`: what is to come of what this stream copies;
+        `problem`: why nothing comes of that.
+        """
         question = self.asked.pop(event.request)
         request = question.request
         if event.error:
@@ -168,10 +170,12 @@ class Questions:
             question.goes_on(event.place)
             self.parked.append(question)
         else:
-            self._answer(question, event, behind)
+            self._answer(question, event, behind, problem)
         self._go_on()
 
-    def _answer(self, question: Question, event: SubjectsTold, behind: list[tuple[str, int]]) -> None:
+    def _answer(
+        self, question: Question, event: SubjectsTold, behind: list[tuple[str, int]], problem: str
+    ) -> None:
         self.ctx.mark("S1.answered")
         reply = SubjectReply(
             partition=self.log.id,
@@ -186,6 +190,7 @@ class Questions:
             journal=question.heeds,
             size=event.size,
             behind=behind,
+            problem=problem,
         )
         self._reply(question.client, reply)
 

@@ -54,6 +54,7 @@ from liftlog.messages import (
     LogStartMoved,
     MirrorFetch,
     MirrorReply,
+    OriginAnswered,
     Published,
     PurgeRequest,
     RangeFetch,
@@ -567,12 +568,11 @@ class Replica(LogView):
         self._settle()
 
     @entry
-    def on_mirror_reply(self, sender: int, reply: MirrorReply) -> None:
+    def on_mirror_reply(self, sender: int, reply: MirrorReply | OriginAnswered) -> None:
         """R28, R29: an origin's leader has answered this one."""
         roles = self.roles
         if roles is not None:
-            copies = roles.sourcing if roles.sourcing.on else roles.mirroring
-            if copies.on_reply(sender, reply):
+            if roles.hears_origin(sender, reply):
                 roles.serving.leo_moved()
             self._settle()
 

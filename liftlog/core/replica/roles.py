@@ -30,6 +30,8 @@ from liftlog.messages import (
     Deleting,
     LastsTold,
     LogRead,
+    MirrorReply,
+    OriginAnswered,
     PurgeSubjectsRequest,
     SubjectsFolded,
     SubjectsTold,
@@ -74,6 +76,20 @@ class LeaderRoles(NamedTuple):
         elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.subject_purges.wrote()
             self.serving.leo_moved()
+
+    def hears_origin(self, sender: int, reply: MirrorReply | OriginAnswered) -> bool:
+        """R28, R29: an answer of what this stream copies. Whether there is more here now."""
+        copies = self.sourcing if self.sourcing.on else self.mirroring
+        if isinstance(reply, OriginAnswered):
+            return copies.on_answer(reply)
+        return copies.on_reply(sender, reply)
+
+    @property
+    def stands(self) -> str:
+        """R28, R29: why nothing comes of what this stream copies, or of some of it."""
+        sourcing = self.sourcing
+        problems = [f"{name!r}: {why}" for name, why in sourcing.problems().items()] if sourcing.on else []
+        return self.mirroring.problem or "; ".join(problems)
 
     def behind(self) -> list[tuple[str, int]]:
         """R28, R29: by streams of which this leader hears, so much of theirs it has not looked at."""
@@ -160,7 +176,8 @@ def hear_subjects(
     """What storage says to a question about subjects, to whoever has asked (S1)."""
     if event.request in questions.asked:
         if isinstance(event, SubjectsTold):
-            questions.told(event, roles.behind() if roles is not None else [])
+            behind, problem = (roles.behind(), roles.stands) if roles is not None else ([], "")
+            questions.told(event, behind, problem)
         else:
             questions.behind(event)
     elif journal is not None and journal.index_told(event):

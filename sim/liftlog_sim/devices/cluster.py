@@ -9,6 +9,7 @@ from liftlog.types import NO_CLUSTER, ClusterEpoch
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.connections import Connections
+from liftlog_sim.devices.elsewhere import FarCluster
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.devices.network import SimNetwork
@@ -34,6 +35,8 @@ class Cluster:
         self.network = SimNetwork(chances, knobs.network, self._deliver, self._epoch_of)
         self.bus = SimBus(chances, knobs.bus)
         self.machines: dict[int, Machine] = {}
+        self.far = FarCluster(chances, lambda number, event: self.machines[number].post(event))
+        """Another one, of which mirrors here have a stream (R28)."""
         self.connections = Connections(chances, knobs.hints, self.network, self.machines)
 
     def _deliver(self, number: int, event: Received) -> None:

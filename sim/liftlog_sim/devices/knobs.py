@@ -154,6 +154,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """R19: up to how many partitions he makes of it; 0 = as many as it has."""
     move_interval_us: int = 0
     """How often an operator moves copies of a partition (R20); 0 = never."""
+    afar_interval_us: int = 0
+    """How often somebody has to do with another cluster's stream, and its mirror (R28); 0 = there is none."""
     mirror_interval_us: int = 0
     """How often somebody has to do with a stream's mirror (R28); 0 = there is none."""
     activity_interval_us: int = 0

@@ -39,6 +39,7 @@ from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.bus import BusConnection, SimBus
 from liftlog_sim.devices.clock import SimClock, SimRandom
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.elsewhere import FarCluster
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.network import NetworkPort, SimNetwork
 from liftlog_sim.devices.storage import SimStorageRunner
@@ -151,6 +152,7 @@ class MachineSite:
     kernel: Kernel
     network: SimNetwork
     bus: SimBus
+    far: FarCluster
     gear: Callable[[Machine], Process]
     mutants: Mutants
     sealer: Sealer | None
@@ -345,7 +347,11 @@ class Machine:
         """What the present process has of the world."""
         assert self.network is not None and self.bus is not None
         assert self.storage is not None and self.clients is not None
-        return Ports(self.network, self.bus, self.storage, self.clients, self.clock, self.timer_random, alarm)
+        return Ports(
+            *(self.network, self.bus, self.storage, self.clients, self.clock, self.timer_random),
+            alarm,
+            ask_origin=partial(self._surroundings.far.ask, self.number),
+        )
 
     @property
     def stepped(self) -> Observer:

@@ -123,6 +123,7 @@ class Faults:
             cluster.knobs.network, loss=0.0, duplicate=0.0, delay=0.0
         )
         cluster.bus.heal()
+        cluster.far.heal()
         for machine in cluster.machines.values():
             machine.disk.fill(False)
             machine.disk.lie_when(None)

@@ -22,6 +22,8 @@ RESTLESS_SHARE = 0.25
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
+AFAR_SHARE = 0.5
+"""In so many of them there is a mirror of another cluster's stream too."""
 SOURCES_SHARE = 0.5
 """In so many of these worlds there is a stream with sources too."""
 
@@ -222,8 +224,10 @@ def mirrors(draws: Draws) -> Knobs:
         knobs = msgspec.structs.replace(knobs, streams=(plain,))
     if draws.part("sources").random() < SOURCES_SHARE:
         knobs = sources(draws.part("sources"), knobs)
+    afar = draws.part("afar")
     return msgspec.structs.replace(
         knobs,
+        afar_interval_us=afar.choice((250, 500)) * MILLISECOND if afar.random() < AFAR_SHARE else 0,
         consumers=draws.part("consuming").choice((0, 2)),
         mirror_interval_us=draws.choice((500, 1000, 2000)) * MILLISECOND,
         publish_interval_us=draws.choice((100, 250)) * MILLISECOND,

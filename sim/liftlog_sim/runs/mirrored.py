@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.origins import origin_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.types import PartitionId
+from liftlog_sim.truth.sources import FarSourceTruth
 from liftlog_sim.world import World
 
 
@@ -14,6 +18,8 @@ def behind(world: World, newest: Metadata) -> str:
     all is there.
     """
     for stream in newest.streams.values():
+        if problem := _behind_afar(world, stream):
+            return problem
         origin = origin_of(newest, stream) if stream.config.mirrors else None
         if origin is None:
             if problem := _lacking(world, newest, stream):
@@ -27,12 +33,34 @@ def behind(world: World, newest: Metadata) -> str:
     return ""
 
 
+def _behind_afar(world: World, stream: StreamState) -> str:
+    """What a mirror of another cluster's stream lacks, if that is there."""
+    far = world.cluster.far.stream
+    if elsewhere(stream.config.mirrors) is None or far is None:
+        return ""
+    if stream.config.origins is UNSET:
+        fits = len(stream.partitions) == len(far.logs)
+        return f"mirror {stream.id} names no origin, though {far.identity} answers" if fits else ""
+    if named_origin(stream.config, stream.config.mirrors) != far.identity:
+        return ""
+    for partition in stream.partitions:
+        ends = world.account.truth(partition).hw, len(far.logs[partition.index].records)
+        if ends[0] != ends[1]:
+            return f"mirror {partition} is committed up to {ends[0]}, {far.identity} up to {ends[1]}"
+    return ""
+
+
 def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
     """What a stream with sources has not of one that is there."""
     for partition in stream.partitions:
         places = world.account.places.get(partition, {})
         for id, source in world.account.sources(partition).items():
-            owed = source.owes(places.get(id, 0), source.truth.hw) if id in newest.by_id else None
+            if isinstance(source, FarSourceTruth):
+                far = world.cluster.far.stream
+                there = far is not None and source.name == far.identity
+            else:
+                there = id in newest.by_id
+            owed = source.owes(places.get(id, 0), source.end) if there else None
             if owed is not None:
-                return f"{partition} has not copied offset {owed} of its source {source.truth.id}"
+                return f"{partition} has not copied offset {owed} of its source {source.name}"
     return ""

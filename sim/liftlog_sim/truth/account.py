@@ -6,24 +6,25 @@ what they may damage, and everybody adds counts and rows of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.replica.replica import Replica
 from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
+from liftlog_sim.devices.elsewhere import ORIGIN, FarLog, FarStream
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.activity import is_data
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import LetterTruth
-from liftlog_sim.truth.metadata import MetadataTruth
-from liftlog_sim.truth.mirrors import mirrored
+from liftlog_sim.truth.metadata import AFAR, MetadataTruth
+from liftlog_sim.truth.mirrors import mirrored, mirrored_afar
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
-from liftlog_sim.truth.sources import SourceTruth, sourced
+from liftlog_sim.truth.sources import AnySource, FarSourceTruth, SourceTruth, sourced
 
 
 class Account:
@@ -42,6 +43,8 @@ class Account:
         where it began and where it is to begin."""
         self.places: dict[PartitionId, dict[int, int]] = {}
         """R29: of each partition with sources, up to where it has committed what these have."""
+        self.afar: Mapping[str, FarStream] = {}
+        """R28: the streams that another cluster ever had, by identity."""
         self._deletions: dict[PartitionId, DeletionTruth] = {}
         self._consumers: dict[PartitionId, ConsumerTruth] = {}
         self._pins: dict[PartitionId, PinTruth] = {}
@@ -135,6 +138,11 @@ class Account:
     def _mirrored(self, truth: PartitionTruth, before: int) -> None:
         """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
         self.checks.counts["MirrorIsPrefix"] += 1
+        if self.metadata.mirrors[truth.id.stream] == AFAR:
+            if truth.id.stream in self.metadata.saying:
+                self.deletions(truth.id).grown(before)
+            mirrored_afar(truth, self.metadata.named.get((truth.id.stream, ORIGIN)), self.afar, before)
+            return
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
         if truth.id.stream in self.metadata.saying:
             self.deletions(truth.id).grown(before)
@@ -146,14 +154,25 @@ class Account:
         places = self.places.setdefault(truth.id, {})
         sourced(truth, self.sources(truth.id), places, before)
 
-    def sources(self, copy: PartitionId) -> dict[int, SourceTruth]:
-        """R29: by the ids of the streams that this partition copies, what is known of them."""
-        found = {}
+    def sources(self, copy: PartitionId) -> dict[int, AnySource]:
+        """R29: by the ids of the streams that this partition copies, what is known of them; a number below 0
+        is of another cluster's (`liftlog/options/copied.py`).
+        """
+        found: dict[int, AnySource] = {}
         for stream, filter in self.metadata.sources.get(copy.stream, {}).items():
+            if stream < 0:
+                found[stream] = self._far_source(copy, filter)
+                continue
             log = PartitionId(stream, copy.index)
             start, gone = self.furthest_start(log), self.deletions(log)
             found[stream] = SourceTruth(self.truth(log), filter, start, gone)
         return found
+
+    def _far_source(self, copy: PartitionId, filter: str) -> FarSourceTruth:
+        naming = self.metadata.named.get((copy.stream, ORIGIN))
+        making = self.afar.get(naming.identity) if naming is not None else None
+        logs = making.logs if making is not None else []
+        return FarSourceTruth(naming, logs[copy.index] if copy.index < len(logs) else FarLog(), filter)
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

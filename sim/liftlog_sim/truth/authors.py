@@ -62,7 +62,7 @@ from liftlog_sim.truth.invariants import Violation
 OR_UNSET = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "max_messages_per_subject"),
     *("more_subjects", "allow_rollup", "work_queue", "notes", "deny_delete", "deny_purge", "sealed"),
-    *("allow_ttl", "marker_ttl_ms", "allow_batches", "mirror", "sources", "interest", "bytes_max"),
+    *("allow_ttl", "marker_ttl_ms", "allow_batches", "mirror", "sources", "interest", "origins", "bytes_max"),
     *("subject_messages_max", "first_offset", "activity", "allow_fast_batches"),
 )
 """What a configuration has with a true value, or not at all."""
@@ -291,6 +291,8 @@ class Authors:
         if not isinstance(command, OF_CLIENTS):
             return
         self._checks["CommandAsMeant"] += 1
+        if isinstance(command, AlterStream) and [*command.changes.named] == ["origins"]:
+            return  # A mirror's leader names what it copies (R28): MirrorIsPrefix judges what comes of it.
         if isinstance(command, AlterStream):
             asked: tuple[object, ...] = ("alter", command.name, *sorted(command.changes.named.items()))
             since_us = self._altered_us.get(command.stream, self._born_us[command.stream])
@@ -410,6 +412,8 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
+                if command.changes.mirror == "" or command.changes.sources == ():
+                    expected["origins"] = msgspec.UNSET
                 for name in OR_UNSET:
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from binascii import crc32
 from bisect import bisect_right
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -19,6 +19,7 @@ from msgspec import UNSET
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
+from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.origins import sources_of
 from liftlog.core.metadata.outbox import ROOM
@@ -80,6 +81,19 @@ def state_of(metadata: Metadata) -> tuple[int, ...]:
     return tuple(crc32(_encode(part)) for part in parts)
 
 
+AFAR = 0
+"""In the place of an origin's id: it is of another cluster."""
+
+
+class Naming(NamedTuple):
+    """R28: which stream of another cluster a mirror copies, and how many partitions it had when that was
+    said.
+    """
+
+    identity: str
+    partitions: int
+
+
 class MetadataTruth:
     """The committed metadata, now and at every index so far."""
 
@@ -113,6 +127,8 @@ class MetadataTruth:
         """C7: of each stream that begins elsewhere than at 0, where."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
+        self.named: dict[tuple[int, str], Naming] = {}
+        """Of each copy, and what it calls so of another cluster, which stream that is."""
         self.saying: set[int] = set()
         """Those that have a journal."""
         self.activity: dict[int, ActivityTruth] = {}
@@ -185,13 +201,19 @@ class MetadataTruth:
                 self.interests.add(stream.id)
             if stream.config.first_offset is not UNSET:
                 self.firsts[stream.id] = stream.config.first_offset
+            for called, identity in () if stream.config.origins is UNSET else stream.config.origins:
+                self.named.setdefault((stream.id, called), Naming(identity, stream.config.partitions))
             if stream.config.mirrors and stream.id not in self.mirrors:
-                self.mirrors[stream.id] = state.streams[stream.config.mirrors].id
+                afar = elsewhere(stream.config.mirrors) is not None
+                self.mirrors[stream.id] = AFAR if afar else state.streams[stream.config.mirrors].id
                 if stream.config.has_journal:
                     self.saying.add(stream.id)
             if stream.id not in self.sources and (sources := sources_of(stream.config)):
-                named = {state.streams[of].id: filter for of, filter in sources.items()}
-                self.sources[stream.id] = named
+                ids = [
+                    -1 - number if elsewhere(of) is not None else state.streams[of].id
+                    for number, of in enumerate(sources)
+                ]
+                self.sources[stream.id] = dict(zip(ids, sources.values(), strict=True))
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:

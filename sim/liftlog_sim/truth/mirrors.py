@@ -7,8 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from liftlog.types import NUMBER_MAX
+from liftlog_sim.devices.elsewhere import FarStream
 from liftlog_sim.truth.invariants import PartitionTruth, Violation
+from liftlog_sim.truth.metadata import Naming
 from liftlog_sim.truth.removals import DeletionTruth
 
 
@@ -36,4 +40,29 @@ def mirrored(
             continue
         else:
             text = f"has {record.value!r} at offset {offset}, and its origin {origin.id} has another record"
+        raise Violation("MirrorIsPrefix", f"partition {mirror.id} {text}")
+
+
+def mirrored_afar(
+    mirror: PartitionTruth, naming: Naming | None, afar: Mapping[str, FarStream], before: int
+) -> None:
+    """The same of a mirror of another cluster's stream: of the one that its configuration names."""
+    origin = afar.get(naming.identity) if naming is not None else None
+    if naming is None or origin is None:
+        text = "names no origin that there ever was, and has committed something"
+        raise Violation("MirrorIsPrefix", f"partition {mirror.id} {text}")
+    if naming.partitions != len(origin.logs):
+        text = f"{naming.partitions} partitions, and its origin {naming.identity} {len(origin.logs)}"
+        raise Violation("MirrorIsPrefix", f"mirror {mirror.id.stream} has {text}")
+    log = origin.logs[mirror.id.index]
+    for offset in range(before, mirror.hw):
+        record = mirror.contents.committed[offset]
+        if offset >= len(log.records):
+            text = f"ends behind offset {offset}, and its origin {naming.identity} at {len(log.records)}"
+        elif record is None and log.has(offset) is not None:
+            text = f"has nothing at offset {offset}, where its origin {naming.identity} has a record"
+        elif record not in (None, log.records[offset]):
+            text = f"has {record!r} at offset {offset}, and its origin {naming.identity} has another record"
+        else:
+            continue
         raise Violation("MirrorIsPrefix", f"partition {mirror.id} {text}")

@@ -7,12 +7,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from liftlog.core.replica.copying.sourcing import passing
 from liftlog.options.copied import copy_of
 from liftlog.types import NUMBER_MAX, Record
+from liftlog_sim.devices.elsewhere import FarLog
 from liftlog_sim.truth.invariants import PartitionTruth, Violation
+from liftlog_sim.truth.metadata import Naming
 from liftlog_sim.truth.removals import DeletionTruth
 
 
@@ -24,6 +27,20 @@ class SourceTruth(NamedTuple):
     start: int
     deletions: DeletionTruth
 
+    @property
+    def name(self) -> str:
+        """For people."""
+        return str(self.truth.id)
+
+    @property
+    def end(self) -> int:
+        """So far it is committed."""
+        return self.truth.hw
+
+    def original(self, offset: int) -> Record | None:
+        """What was committed there."""
+        return self.truth.contents.committed[offset] if offset < self.end else None
+
     def owes(self, begin: int, end: int) -> int | None:
         """The first offset of [begin, end) that passes, and is not known to be gone; None: there is none."""
         passes, known = passing(self.filter), self.truth.contents.committed
@@ -34,8 +51,38 @@ class SourceTruth(NamedTuple):
         return None
 
 
+class FarSourceTruth(NamedTuple):
+    """The same of a source in another cluster. `naming`: None as long as the copy names none."""
+
+    naming: Naming | None
+    log: FarLog
+    filter: str
+
+    @property
+    def name(self) -> str:
+        return self.naming.identity if self.naming is not None else "nobody"
+
+    @property
+    def end(self) -> int:
+        return len(self.log.records)
+
+    def original(self, offset: int) -> Record | None:
+        return self.log.records[offset] if offset < self.end else None
+
+    def owes(self, begin: int, end: int) -> int | None:
+        passes = passing(self.filter)
+        for offset in range(begin, min(end, self.end)):
+            record = self.log.has(offset)
+            if record is not None and passes(record.subject):
+                return offset
+        return None
+
+
+AnySource = SourceTruth | FarSourceTruth
+
+
 def sourced(
-    copy: PartitionTruth, sources: dict[int, SourceTruth], places: dict[int, int], before: int
+    copy: PartitionTruth, sources: Mapping[int, AnySource], places: dict[int, int], before: int
 ) -> None:
     """More of a stream with sources is committed than what lies below `before`. `places`: by source, the
     offset that is next; they move. Raises Violation(SourcesExact).
@@ -47,21 +94,21 @@ def sourced(
             raise Violation("SourcesExact", f"partition {copy.id}, offset {offset}: {problem}")
 
 
-def _problem(record: Record, sources: dict[int, SourceTruth], places: dict[int, int]) -> str:
+def _problem(record: Record, sources: Mapping[int, AnySource], places: dict[int, int]) -> str:
     named = copy_of(record.headers)
     if named is None or named[0] not in sources:
         return f"{record.value!r} is of none of its sources"
     stream, at = named
     source, place = sources[stream], places.get(stream, 0)
     if at < place:
-        return f"offset {at} of {source.truth.id} was copied before, or left out: {place} is next"
-    original = source.truth.contents.committed[at] if at < source.truth.hw else None
+        return f"offset {at} of {source.name} was copied before, or left out: {place} is next"
+    original = source.original(at)
     if original is None or _told(original) != _told(record):
-        return f"{record.value!r} is not what lies at offset {at} of {source.truth.id}"
+        return f"{record.value!r} is not what lies at offset {at} of {source.name}"
     if not passing(source.filter)(record.subject):
         return f"{record.subject!r} does not pass {source.filter!r}"
     if (owed := source.owes(place, at)) is not None:
-        return f"offset {owed} of {source.truth.id} was left out, {at} is here"
+        return f"offset {owed} of {source.name} was left out, {at} is here"
     places[stream] = at + 1
     return ""
 

@@ -15,12 +15,15 @@ from liftlog.messages import (
 )
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.elsewhere import NAME, ORIGIN
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.mirroring import MIRROR
 from liftlog_sim.workload.operating import StreamOperator
 from liftlog_sim.workload.targets import WORDS
 
 COPY, SUBJECT = "gathered", "gathered.in"
+AFAR_SHARE, FAR = 0.6, StreamConfig(NAME, f"{NAME}.*")
+"""How often one of another cluster is among its sources, where there is one."""
 REMOVED_SHARE, ELECTED_SHARE, PURGED_SHARE = 0.1, 0.3, 0.4
 """What becomes of one that is there; else somebody publishes to it."""
 
@@ -75,9 +78,11 @@ class Sourcer(StreamOperator):
             there[MIRROR] = mirror.config
         if not there:
             return None
+        first = next(iter(there.values()))
+        if self._cluster.knobs.afar_interval_us and draws.part("afar").random() < AFAR_SHARE:
+            there[ORIGIN] = FAR
         self._shared.account.count("streams with sources asked for")
         chosen = tuple((name, self._filter(draws.part(name), config)) for name, config in there.items())
-        first = next(iter(there.values()))
         wanted = StreamConfig(
             COPY,
             SUBJECT,

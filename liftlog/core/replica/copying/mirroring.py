@@ -4,6 +4,7 @@
                the next when what came is committed here
     copied     each record with its offset, time, subject, headers, key and value. Offsets of which nothing is
                left there, since they were deleted, or lie below its log start, have no record here either
+    elsewhere  an origin in another cluster is asked by way of the driver (`copying/elsewhere.py`)
     said       where there is a journal (`removal`), which of them that are, before they are copied: what is
                counted, and given to consumers, goes by what the journal says to be gone
     committed  by this partition's own ISR, as any record
@@ -21,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.origins import origin_of, standstill
+from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
 from liftlog.core.replica.publishing.sequencer import compressed
 from liftlog.core.replica.removal.entries import RUNS_MAX, encode_removed
@@ -29,7 +32,7 @@ from liftlog.core.replica.removal.subjectpurge import SubjectPurges
 from liftlog.core.replica.state.log import LogState
 from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import decode_records, encode_sparse, encode_values
-from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply
+from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply, OriginAnswered
 from liftlog.types import Batch, LiftlogError, OffsetRange, PartitionId, Record
 
 GAP_MAX = 1 << 31
@@ -75,8 +78,8 @@ class Mirroring:
     """Of one leader of a partition; of a stream that is no mirror it does nothing."""
 
     __slots__ = (
-        *("_ctx", "_emptied", "_heard", "_held", "_leading", "_log", "_moved", "_waits"),
-        *("origin_hw", "problem"),
+        *("_afar", "_ctx", "_emptied", "_heard", "_held", "_leading", "_log", "_moved", "_waits"),
+        *("_stands", "origin_hw"),
     )
 
     def __init__(self, log: LogState, leading: LeaderState, moved: Callable[[], None]) -> None:
@@ -85,6 +88,7 @@ class Mirroring:
         self._log = log
         self._leading = leading
         self._moved = moved
+        self._afar = OriginElsewhere(log)
         self._emptied: Emptied | None = None
         self._held: _Held | None = None
         self._heard = False
@@ -93,7 +97,7 @@ class Mirroring:
         """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
         self.origin_hw = 0
         """How far the origin is committed, as it said last."""
-        self.problem = ""
+        self._stands = ""
         """Why nothing comes, by the metadata; empty: it does."""
 
     @property
@@ -101,6 +105,17 @@ class Mirroring:
         """Whether this is a mirror's data."""
         config = self._log.config
         return config is not None and bool(config.mirrors) and not self._log.id.is_journal
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the origin is of another cluster."""
+        config = self._log.config
+        return config is not None and elsewhere(config.mirrors) is not None
+
+    @property
+    def problem(self) -> str:
+        """Why nothing comes; empty: it does."""
+        return self._stands or (self._afar.problem if self.on and self.is_elsewhere else "")
 
     def tells(self, emptied: Emptied) -> None:
         """There is a journal, where this one says which offsets are empty."""
@@ -121,6 +136,7 @@ class Mirroring:
     def tick(self) -> None:
         """Ask, or ask again."""
         self._waits = max(0, self._waits - 1)
+        self._afar.tick()
         self.go_on()
 
     def go_on(self) -> None:
@@ -133,9 +149,14 @@ class Mirroring:
         if ctx.fenced or ctx.leaving:
             return
         origin = origin_of(ctx.metadata, stream)
-        self.problem = standstill(stream.config, origin.config if origin is not None else None)
-        if self.problem or origin is None:
+        self._stands = standstill(stream.config, origin.config if origin is not None else None)
+        if self._stands:
             ctx.mark("R28.stands-still")
+            return
+        if self._afar.ask(log.leo, FETCH_BYTES):
+            self._waits = ctx.ticks_of(2 * ctx.config.fetch_wait_ms)
+            return
+        if origin is None:
             return
         partition = PartitionId(origin.id, log.id.index)
         record = ctx.metadata.partitions.get(partition)
@@ -150,14 +171,25 @@ class Mirroring:
         )
         ctx.send(record.leader, fetch)
 
+    def on_answer(self, event: OriginAnswered) -> bool:
+        """An origin in another cluster has answered. Whether there is more here now."""
+        reply = self._afar.hears(event) if self.on and not self._ctx.fenced else None
+        return reply is not None and self._take(0, reply)
+
     def on_reply(self, sender: int, reply: MirrorReply) -> bool:
         """The origin has answered. Whether there is more here now."""
+        if self.is_elsewhere:
+            self._ctx.refuse("V3", sender, reply, "of this cluster, and the origin is of another one")
+            return False
+        return self._take(sender, reply)
+
+    def _take(self, sender: int, reply: MirrorReply) -> bool:
         ctx, log = self._ctx, self._log
         self._waits = 0
         if not self.on or ctx.fenced or self._held is not None:
             return False  # Perhaps it was made a stream of its own meanwhile.
         if reply.offset > log.leo:
-            ctx.refuse("V3", sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
+            self._refuse(sender, reply, f"from {reply.offset} on, of a log that ends at {log.leo}")
             return False
         self._heard = True
         first, self.origin_hw = not self.origin_hw, max(self.origin_hw, reply.hw)
@@ -168,13 +200,20 @@ class Mirroring:
         if reply.status != FETCH_OK or reply.next_offset <= log.leo:
             return False
         try:
-            copies = self._copies(self._origin_log(), reply)
+            copies = self._copies(self._origin_log(reply), reply)
         except (LiftlogError, ValueError) as error:
             # Damaged on its way, or of a newer version: it is asked for again at a later tick.
-            ctx.refuse("V3", sender, reply, str(error))
+            self._refuse(sender, reply, str(error))
             return False
         ctx.mark("R28.copied")
         return self._store(*copies)
+
+    def _refuse(self, sender: int, reply: MirrorReply, reason: str) -> None:
+        """An answer is not copied. `sender` 0: it is of another cluster."""
+        if sender:
+            self._ctx.refuse("V3", sender, reply, reason)
+        else:
+            self._afar.refuse(reason)
 
     def _store(self, batches: list[Batch], empty: list[OffsetRange]) -> bool:
         """Append them, when it is said which of their offsets are empty. Whether that was done."""
@@ -203,7 +242,9 @@ class Mirroring:
             self._log.append(held.batches)
             self._moved()
 
-    def _origin_log(self) -> PartitionId:
+    def _origin_log(self, reply: MirrorReply) -> PartitionId:
+        if self.is_elsewhere:
+            return self._afar.log_of(reply)
         stream = self._ctx.metadata.by_id[self._log.id.stream]
         origin = origin_of(self._ctx.metadata, stream)
         if origin is None:

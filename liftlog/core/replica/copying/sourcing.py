@@ -18,18 +18,29 @@ The front of the log never passes the last committed record (`front_max`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec import UNSET
 
+from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.origins import source_of, source_standstill, sources_of
 from liftlog.core.metadata.records import StreamState
+from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
 from liftlog.core.replica.publishing.sequencer import compressed
 from liftlog.core.replica.state.beginning import first_of
 from liftlog.core.replica.state.log import LogState
 from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import CorruptBatch, decode_records, encode_records
-from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRead, MirrorFetch, MirrorReply, ReadLog
+from liftlog.messages import (
+    FETCH_BELOW_START,
+    FETCH_OK,
+    LogRead,
+    MirrorFetch,
+    MirrorReply,
+    OriginAnswered,
+    ReadLog,
+)
 from liftlog.options.copied import copied_headers, positions_in, stream_source
 from liftlog.subjects.grammar import pattern_tokens, tokens_match
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
@@ -50,23 +61,40 @@ def front_max(log: LogState) -> int:
     return max(0, log.settled - 1) if keeps else log.settled
 
 
+class _Told(NamedTuple):
+    """Of which source something is. `key`: see `Sourcing._key`."""
+
+    name: str
+    filter: str
+    key: int
+
+
 class _Source:
     """Of one source: what was asked, and how far it is."""
 
-    __slots__ = ("heard", "hw", "problem", "waits")
+    __slots__ = ("_stands", "afar", "heard", "hw", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, afar: OriginElsewhere | None) -> None:
+        self.afar = afar
+        """If it is of another cluster."""
         self.heard = False
         """Whether it has answered."""
         self.hw = 0
         """How far it is committed, as it said last."""
-        self.problem = ""
+        self._stands = ""
         """Why nothing comes, by the metadata."""
         self.waits = 0
         """For so many ticks more the answer is awaited; 0: nothing was asked, or it is answered."""
 
+    @property
+    def problem(self) -> str:
+        """Why nothing comes of it."""
+        return self._stands or (self.afar.problem if self.afar is not None else "")
+
     def tick(self) -> None:
         self.waits = max(0, self.waits - 1)
+        if self.afar is not None:
+            self.afar.tick()
 
     def asked(self, ticks: int) -> None:
         """A question is on its way."""
@@ -82,8 +110,8 @@ class _Source:
         return first
 
     def stands(self, problem: str) -> None:
-        """Why nothing comes of it; empty: it does."""
-        self.problem = problem
+        """Why nothing comes of it, by the metadata; empty: it does."""
+        self._stands = problem
 
 
 class Sourcing:
@@ -116,10 +144,27 @@ class Sourcing:
             return {}
         found = {}
         for name, one in self._asked.items():
-            source = source_of(self._ctx.metadata, stream, name)
-            if source is not None:
-                found[name] = max(0, one.hw - self._positions.get(source.id, 0))
+            key = self._key(stream, name)
+            if key is not None:
+                found[name] = max(0, one.hw - self._positions.get(key, 0))
         return found
+
+    def _key(self, stream: StreamState, name: str) -> int | None:
+        """By what its position is called: its id, or, of another cluster, which of the sources it is (-1: the
+        first); None: it was removed.
+        """
+        names = list(sources_of(stream.config))
+        if elsewhere(name) is not None:
+            return -1 - names.index(name) if name in names else None
+        source = source_of(self._ctx.metadata, stream, name)
+        return source.id if source is not None else None
+
+    def _of(self, name: str) -> _Source:
+        """What is known of a source."""
+        if name not in self._asked:
+            afar = OriginElsewhere(self._log, name) if elsewhere(name) is not None else None
+            self._asked[name] = _Source(afar)
+        return self._asked[name]
 
     def heard(self) -> list[tuple[str, int]]:
         """Those of `lags` that have answered this leader, and of which more may come."""
@@ -200,15 +245,20 @@ class Sourcing:
         if stream is None or not self._know() or log.leo > log.hw:
             return
         for name in sources_of(stream.config):
-            one = self._asked.setdefault(name, _Source())
+            one = self._of(name)
             if not one.waits:
                 self._ask(stream, name, one)
 
     def _ask(self, stream: StreamState, name: str, one: _Source) -> None:
         ctx, log = self._ctx, self._log
         source = source_of(ctx.metadata, stream, name)
-        one.stands(source_standstill(stream.config, name, source.config if source is not None else None))
-        if one.problem or source is None or self._positions is None:
+        stands = source_standstill(stream.config, name, source.config if source is not None else None)
+        one.stands(stands)
+        if one.afar is not None and not stands and self._positions is not None:
+            one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
+            one.afar.ask(self._positions.get(self._key(stream, name) or 0, 0), FETCH_BYTES)
+            return
+        if stands or source is None or self._positions is None:
             ctx.mark("R29.stands-still")
             return
         partition = PartitionId(source.id, log.id.index)
@@ -221,42 +271,61 @@ class Sourcing:
 
     # -- copying ---------------------------------------------------------------------------------------
 
+    def on_answer(self, event: OriginAnswered) -> bool:
+        """A source in another cluster has answered. Whether there is more here now."""
+        ctx, stream = self._ctx, self._ctx.metadata.by_id.get(self._log.id.stream)
+        if not self.on or ctx.fenced or self._positions is None or stream is None:
+            return False
+        filter, key = sources_of(stream.config).get(event.origin), self._key(stream, event.origin)
+        afar = self._of(event.origin).afar if filter is not None else None
+        reply = afar.hears(event) if afar is not None else None
+        if reply is None or filter is None or key is None:
+            return False
+        return self._take(0, _Told(event.origin, filter, key), reply)
+
     def on_reply(self, sender: int, reply: MirrorReply) -> bool:
         """A source has answered. Whether there is more here now."""
-        ctx, log, positions = self._ctx, self._log, self._positions
-        stream = ctx.metadata.by_id.get(log.id.stream)
-        if not self.on or ctx.fenced or positions is None or stream is None:
+        ctx, stream = self._ctx, self._ctx.metadata.by_id.get(self._log.id.stream)
+        if not self.on or ctx.fenced or self._positions is None or stream is None:
             return False
         found = self._named(stream, reply.origin)
         if found is None:
             return False  # It was removed meanwhile.
-        name, filter = found
-        one = self._asked.setdefault(name, _Source())
+        return self._take(sender, _Told(*found, reply.origin), reply)
+
+    def _take(self, sender: int, told: _Told, reply: MirrorReply) -> bool:
+        ctx, positions = self._ctx, self._positions
+        if positions is None:
+            return False
+        one, key = self._of(told.name), told.key
         one.answered()
-        place = positions.get(reply.origin, 0)
+        place = positions.get(key, 0)
         if not ctx.decides(("R29.place", reply.offset == place)):
             return False
         first = one.says(reply.hw)
         if ctx.mutants.sources_from_now and first:
-            positions[reply.origin] = max(place, reply.hw)
+            positions[key] = max(place, reply.hw)
             return False
         if reply.status == FETCH_BELOW_START:
             ctx.mark("R29.below-start")
-            positions[reply.origin] = max(place, reply.log_start)
+            positions[key] = max(place, reply.log_start)
             return False
         if reply.status != FETCH_OK or reply.next_offset <= reply.offset:
             return False
         try:
-            batches = self._copies(name, filter, reply)
+            batches = self._copies(told, reply)
         except (LiftlogError, ValueError) as error:
             # Damaged on its way, or of a newer version: it is asked for again at a later tick.
-            ctx.refuse("V3", sender, reply, str(error))
+            if one.afar is not None:
+                one.afar.refuse(str(error))
+            else:
+                ctx.refuse("V3", sender, reply, str(error))
             return False
-        positions[reply.origin] = reply.next_offset
+        positions[key] = reply.next_offset
         if not batches:
             ctx.mark("R29.nothing-passed")
             return False
-        log.append(batches)
+        self._log.append(batches)
         ctx.mark("R29.copied")
         return True
 
@@ -268,10 +337,10 @@ class Sourcing:
                 return name, filter
         return None
 
-    def _copies(self, name: str, filter: str, reply: MirrorReply) -> list[Batch]:
+    def _copies(self, told: _Told, reply: MirrorReply) -> list[Batch]:
         """Batches of ours with what passes of an answer. Raises LiftlogError, ValueError."""
         origin = PartitionId(reply.origin, self._log.id.index)
-        passes, copies, end = passing(filter), list[Batch](), self._log.leo
+        passes, copies, end = passing(told.filter), list[Batch](), self._log.leo
         time_ms = max(self._ctx.wall_ms, self._log.newest_ms)
         for frame in told_batches(origin, reply):
             there = [one for one in decode_records(frame) if one.offset >= reply.offset]
@@ -279,13 +348,11 @@ class Sourcing:
             if len(some) < len(there):
                 self._ctx.mark("R29.filtered")
             if some:
-                copies.append(self._batch(name, filter, reply.origin, some, end, time_ms))
+                copies.append(self._batch(told, some, end, time_ms))
                 end = copies[-1].end_offset
         return copies
 
-    def _batch(
-        self, name: str, filter: str, origin: int, records: list[Record], start: int, time_ms: int
-    ) -> Batch:
+    def _batch(self, told: _Told, records: list[Record], start: int, time_ms: int) -> Batch:
         config, alone = self._log.config, self._ctx.mutants.source_named_alone
         others = {} if alone or self._positions is None else self._positions
         copies = [
@@ -294,9 +361,9 @@ class Sourcing:
                 timestamp_ms=time_ms,
                 headers=copied_headers(
                     one.headers,
-                    (origin, one.offset),
+                    (told.key, one.offset),
                     others,
-                    stream_source(name, one.offset, filter, one.subject),
+                    stream_source(told.name, one.offset, told.filter, one.subject),
                 ),
             )
             for number, one in enumerate(records)

@@ -1,0 +1,98 @@
+"""The other clusters that a node's configuration names, whose streams mirrors here copy (R28).
+
+    [clusters.east]
+    nodes = ["10.1.0.1:4701", "10.1.0.2:4701"]     # where its clients reach some of its nodes
+    cluster = "liftlog"                            # what it is called there; the default is "east"
+    client_secret_file = "/etc/liftlog/east.secret"     # its clients' secret
+    insecure = false                               # true in place of the file: it asks its clients for none
+
+A node is a client there, as any other: it reads, and asks which streams there are.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from liftlog.api.handshake import NO_SECRET
+from liftlog.security import read_secrets
+from liftlog.types import LiftlogError
+
+NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
+CLUSTERS_MAX = 16
+NODES_MAX = 64
+KINDS: dict[str, type] = {"nodes": list, "cluster": str, "client_secret_file": str, "insecure": bool}
+
+
+class OtherCluster(msgspec.Struct, frozen=True):
+    """`name`: what it is called here; `cluster`: there. `nodes`: host:port of some of its nodes."""
+
+    name: str
+    nodes: tuple[str, ...]
+    cluster: str
+    client_secret_file: Path | None = None
+    """None: it asks its clients for no secret."""
+
+    def secrets(self) -> tuple[bytes, ...]:
+        """What its clients prove to know, read now. Raises LiftlogError."""
+        if self.client_secret_file is None:
+            return (NO_SECRET,)
+        return read_secrets(self.client_secret_file, f"[clusters.{self.name}] client_secret_file")
+
+    def to_toml(self) -> list[str]:
+        """Its lines in a configuration file."""
+        lines = [f"[clusters.{self.name}]", f"nodes = {_json(list(self.nodes))}"]
+        if self.cluster != self.name:
+            lines += [f"cluster = {_json(self.cluster)}"]
+        if self.client_secret_file is None:
+            return [*lines, "insecure = true"]
+        return [*lines, f"client_secret_file = {_json(str(self.client_secret_file))}"]
+
+
+def read_clusters(table: object, source: str) -> tuple[OtherCluster, ...]:
+    """What [clusters] of a configuration file says. Raises LiftlogError."""
+    if not isinstance(table, dict) or not all(isinstance(value, dict) for value in table.values()):
+        raise LiftlogError(f"{source}: [clusters] must hold a table for each other cluster: [clusters.NAME]")
+    if len(table) > CLUSTERS_MAX:
+        raise LiftlogError(f"{source}: [clusters] has {len(table)} tables; accepted: up to {CLUSTERS_MAX}")
+    return tuple([_read(name, value, source) for name, value in table.items()])
+
+
+def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
+    where = f"{source}: [clusters.{name}]"
+    if not NAME.fullmatch(name):
+        raise LiftlogError(f"{where}: use 1 to 64 letters, digits, '_' or '-' as a name")
+    for key, value in table.items():
+        if key not in KINDS:
+            raise LiftlogError(f"{where}: unknown key '{key}'; there are: {', '.join(KINDS)}")
+        if type(value) is not KINDS[key]:
+            raise LiftlogError(f"{where} {key} = {value!r}; it must be a {KINDS[key].__name__}")
+    nodes, cluster = table.get("nodes", []), table.get("cluster", name)
+    assert isinstance(nodes, list)
+    if not 1 <= len(nodes) <= NODES_MAX or not all(map(_is_address, nodes)):
+        raise LiftlogError(
+            f'{where} nodes = {nodes!r}; name 1 to {NODES_MAX} of its nodes, each as "host:port", where '
+            "clients reach it"
+        )
+    if not isinstance(cluster, str) or not NAME.fullmatch(cluster):
+        raise LiftlogError(f"{where} cluster = {cluster!r}; use 1 to 64 letters, digits, '_' or '-'")
+    file, insecure = table.get("client_secret_file"), table.get("insecure", False)
+    if (file is None) == (insecure is False):
+        remedy = "keep one of them" if file is not None else "name the file that holds its clients' secret"
+        raise LiftlogError(f"{where} needs client_secret_file or insecure = true: {remedy}")
+    return OtherCluster(name, tuple(nodes), cluster, None if file is None else Path(str(file)))
+
+
+def _is_address(text: object) -> bool:
+    return (
+        isinstance(text, str)
+        and re.fullmatch(r".+:\d{1,5}", text) is not None
+        and 0 < int(text.rpartition(":")[2]) < 65536
+    )
+
+
+def _json(value: object) -> str:
+    """JSON's texts and lists are TOML's."""
+    return msgspec.json.encode(value).decode()
