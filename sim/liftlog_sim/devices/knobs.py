@@ -168,6 +168,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the nodes, those with the highest numbers, have to be added before they are any (I3)."""
     node_share: float = 0.0
     """How much of what the operator asks for is that one of these be added, moved or removed."""
+    contest_interval_us: int = 0
+    """How often two operators look for such a node that one may remove and the other use (I3); 0 = never."""
     voter_share: float = 0.0
     """How much of what the operator asks for is that a node shall vote, or not (M2)."""
     """Share of administrative requests that go to a node which believes to be controller."""
