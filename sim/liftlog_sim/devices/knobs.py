@@ -129,6 +129,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often a client of consumers deletes one that does not begin at the front, or creates it again,
     instead of anything else.
     """
+    consumers_stay: bool = False
+    """Whether there are few consumers, of which none is deleted, nor goes when nobody uses it."""
     members: int = 0
     """Processes of a consumer group, where a stream is there for its register (G1 to G5)."""
     member_interval_us: int = 60 * MILLISECOND

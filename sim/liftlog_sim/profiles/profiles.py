@@ -628,7 +628,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
     *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02), ("mirrors", 0.02)),
-    *(("doors", 0.015), (ACTIVITY, 0.03)),
+    *(("doors", 0.015), (ACTIVITY, 0.03), ("inherited", 0.01)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -102,8 +102,8 @@ class MetadataTruth:
         self.subject_room: dict[int, int] = {}
         """C6: by stream, the greatest number of messages of a subject that it was ever to hold at most."""
         self.byte_room: dict[int, int] = {}
-        """C6: by stream, the greatest number of bytes that a partition was ever to hold at most; NUMBER_MAX: it
-        was not bounded once."""
+        """C6: by stream, the greatest number of bytes that a partition was ever to hold at most;
+        NUMBER_MAX, if it was not bounded once."""
         self.front_limits: dict[int, FrontLeast] = {}
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
         self.marking: set[int] = set()
