@@ -49,6 +49,7 @@ from liftlog_sim.watching.levels import LevelWatch
 from liftlog_sim.watching.observer import Observer
 from liftlog_sim.workload.afar import FarOperator
 from liftlog_sim.workload.clients import Clientele, ClientHub
+from liftlog_sim.workload.contesting import Contest
 from liftlog_sim.workload.fasting import FastRoom
 from liftlog_sim.workload.workload import Workload
 
@@ -176,6 +177,7 @@ class World:
         self.workload.join(FastRoom(shared).start)
         self.workload.join(FarOperator(shared).start)
         account.afar = cluster.far.made
+        self.workload.join(Contest(shared).start)
         self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
         self.encounters = Encounters(cluster, self.workload.targets, self.faults.strikes)
         self._count_encounters()

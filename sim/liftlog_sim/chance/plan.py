@@ -43,7 +43,7 @@ OCCASIONS = (
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
 CLIENTS = (
     *("publisher", "reader", "admin", "alterer", "mover", "inspector"),
-    *("mirrorer", "sourcer", "recounter", "afar"),
+    *("mirrorer", "sourcer", "recounter", "contest", "afar"),
     *("subjects", "filtered", "fast", "consumer", "grouped", "processor", "member"),
     *("door", "bucket", "puller"),
 )

@@ -129,6 +129,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often a client of consumers deletes one that does not begin at the front, or creates it again,
     instead of anything else.
     """
+    consumers_stay: bool = False
+    """Whether there are few consumers, of which none is deleted, nor goes when nobody uses it."""
     members: int = 0
     """Processes of a consumer group, where a stream is there for its register (G1 to G5)."""
     member_interval_us: int = 60 * MILLISECOND
@@ -170,6 +172,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the nodes, those with the highest numbers, have to be added before they are any (I3)."""
     node_share: float = 0.0
     """How much of what the operator asks for is that one of these be added, moved or removed."""
+    contest_interval_us: int = 0
+    """How often two operators look for such a node that one may remove and the other use (I3); 0 = never."""
     voter_share: float = 0.0
     """How much of what the operator asks for is that a node shall vote, or not (M2)."""
     """Share of administrative requests that go to a node which believes to be controller."""

@@ -216,13 +216,17 @@ def failures(draws: Draws) -> Knobs:
     )
 
 
+CONTESTED_SHARE = 0.25
+"""In so many of the worlds that grow, two operators contend for the nodes that joined."""
+
+
 def growing(draws: Draws) -> Knobs:
     """Nodes that were not there are added, get copies and votes, and are removed again, while processes die,
     disks are lost and the network falls apart (I3, M2). After the whole room has lost power, an election may
     need a node that only a log names.
     """
     joiners = draws.choice((1, 2))
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         nodes=3 + joiners,
         joiners=joiners,
@@ -243,6 +247,27 @@ def growing(draws: Draws) -> Knobs:
         admin_interval_us=draws.choice((300, 1000)) * MILLISECOND,
         node_share=draws.choice((0.3, 0.6)),
         voter_share=draws.choice((0.0, 0.3, 0.5)),
+    )
+    contested = draws.part("contested")
+    return _contested(contested, knobs) if contested.random() < CONTESTED_SHARE else knobs
+
+
+def _contested(draws: Draws, knobs: Knobs) -> Knobs:
+    """Few things go wrong, and messages take their time, in order: what two operators want at once is all
+    under way.
+    """
+    return msgspec.structs.replace(
+        knobs,
+        nodes=6,
+        joiners=3,
+        network=NetworkOptions(8_000, 0, 0.0, 0.0, 0.0, 0),
+        faults=(("kill", 4), ("isolate", 2), ("stop", 2), ("pause", 1)),
+        fault_interval_us=5 * SECOND,
+        fault_duration_us=700 * MILLISECOND,
+        hunt_controller=0.0,
+        node_share=0.0,
+        voter_share=0.1,
+        contest_interval_us=draws.choice((300, 600)) * MILLISECOND,
     )
 
 

@@ -19,6 +19,7 @@ from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.begun import begun
+from liftlog_sim.profiles.lasting import kept_short
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy, with_mate
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
@@ -138,7 +139,7 @@ def draw_knobs(
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
-    knobs = with_recounts(seed, with_other_minima(Draws(seed, "minimum"), knobs))
+    knobs = with_recounts(seed, with_other_minima(Draws(seed, "minimum"), kept_short(knobs)))
     knobs = msgspec.structs.replace(knobs, streams=_with_ids(Draws(seed, "ids"), knobs))
     knobs = msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), begun(seed, knobs)))
     if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us or knobs.expecting_lasts:
@@ -628,7 +629,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
     *(("removals", 0.04), ("consumers", 0.03), (PROCESSORS, 0.02), ("groups", 0.02), ("mirrors", 0.02)),
-    *(("doors", 0.015), (ACTIVITY, 0.03)),
+    *(("doors", 0.015), (ACTIVITY, 0.03), ("inherited", 0.01)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -9,6 +9,7 @@ import msgspec
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.options import NetworkOptions, StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import base_knobs, on_several, small_stream, storing
 
@@ -186,6 +187,38 @@ def _restless(draws: Draws, knobs: Knobs) -> Knobs:
     )
 
 
+def inherited(draws: Draws) -> Knobs:
+    """Leaders go one after the other, else all is well, and consumers stay: what a leader leaves undone its
+    successor does, and nothing else has it done. Messages go by interest (R27), dead ones are published (K9).
+    """
+    names = draws.choice((("s0",), ("s0", "s1"), ("s1",)))
+    by_interest = {"s0": True}
+    streams = [
+        StreamConfig(name, f"{name}.in.*", 1, 3, removal=True, interest=by_interest.get(name, msgspec.UNSET))
+        for name in names
+    ]
+    letters = StreamConfig("dead", "dead.letters", 1, 3, dedupe_window_ms=600_000)
+    return base_knobs(
+        draws,
+        nodes=3,
+        streams=(*streams, letters),
+        network=NetworkOptions(500, draws.choice((1_000, 5_000)), 0.0, 0.01, 0.0, 0),
+        storage_times=StorageTimes(50, 300, draws.choice((1_000, 10_000)), 0, 0.0, 0),
+        tick_ms=150,
+        faults=(("kill", 4), ("isolate", 2), ("stop", 2), ("power", 1), ("pause", 1)),
+        fault_interval_us=draws.choice((2000, 3000)) * MILLISECOND,
+        fault_duration_us=1500 * MILLISECOND,
+        publish_interval_us=draws.choice((500, 1000)) * MILLISECOND,
+        burst_max=draws.choice((2, 6)),
+        value_filler=0,
+        consumers=draws.choice((3, 4)),
+        consumers_stay=True,
+        consume_interval_us=draws.choice((100, 200)) * MILLISECOND,
+        duration_us=40 * SECOND,
+        **storing(draws),
+    )
+
+
 def doors(draws: Draws) -> Knobs:
     """JetStream's doors, which die and come back, and clients of a key-value bucket (ADR 0088)."""
     plain = small_stream(draws, BUCKET, compact=False, retention=False)
@@ -247,6 +280,7 @@ def sources(draws: Draws, knobs: Knobs) -> Knobs:
 JOURNALS: dict[str, Callable[[Draws], Knobs]] = {
     "removals": removals,
     "consumers": consumers,
+    "inherited": inherited,
     "groups": groups,
     "mirrors": mirrors,
     "doors": doors,

@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any
 
 from liftlog_sim.kernel import SECOND
+from liftlog_sim.profiles.lasting import USUAL_US
 
-USUAL_US = 300 * SECOND
 USUAL_PACE, LONG_PACE = (200_000, 10, 10), (50_000, 4, 2)
 """Thresholds of Python's collector, for a usual run and for a long one."""
 TIDY_EVERY_US = 60 * SECOND

@@ -27,7 +27,7 @@ from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.options.marking import marker_ms
-from liftlog.types import Entry, InvariantViolation, PartitionId
+from liftlog.types import NUMBER_MAX, Entry, InvariantViolation, PartitionId
 from liftlog_sim.truth.activity import ActivityTruth
 from liftlog_sim.truth.fronts import FrontLeast
 from liftlog_sim.truth.invariants import Violation
@@ -115,6 +115,9 @@ class MetadataTruth:
         """R22: by stream, the least number of messages of a subject that it was ever to keep."""
         self.subject_room: dict[int, int] = {}
         """C6: by stream, the greatest number of messages of a subject that it was ever to hold at most."""
+        self.byte_room: dict[int, int] = {}
+        """C6: by stream, the greatest number of bytes that a partition was ever to hold at most;
+        NUMBER_MAX, if it was not bounded once."""
         self.front_limits: dict[int, FrontLeast] = {}
         """R25: by stream, how few messages it was ever to keep, and for how short a time."""
         self.marking: set[int] = set()
@@ -218,6 +221,8 @@ class MetadataTruth:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:
                 self.subject_room[stream.id] = max(holds, self.subject_room.get(stream.id, holds))
+            room = stream.config.holds_bytes or NUMBER_MAX
+            self.byte_room[stream.id] = max(room, self.byte_room.get(stream.id, 0))
             self.front_limits[stream.id] = self.front_limits.get(stream.id, FrontLeast()).with_(stream.config)
         for partition in changed:
             record = state.partitions.get(partition)

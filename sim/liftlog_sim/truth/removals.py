@@ -117,6 +117,11 @@ class DeletionTruth:
             self.data.checks["HoldsNoMore"] += 1
             if problem := self.over_limit(most, self._furthest):
                 raise Violation("HoldsNoMore", f"{problem}, and to refuse more")
+        if (room := self._limits.byte_room.get(stream, NUMBER_MAX)) < NUMBER_MAX:
+            self._furthest = max(self._furthest, self._starts())
+            self.data.checks["HoldsNoMore"] += 1
+            if problem := self._over_full(room, self._furthest):
+                raise Violation("HoldsNoMore", problem)
         for record in self.data.contents.committed[before:] if stream in self._limits.marking else ():
             if record is not None and stored_by_leader(record):
                 age_ms = self._limits.front_limits.get(stream, FrontLeast()).age_ms
@@ -302,7 +307,10 @@ class DeletionTruth:
 
     def over_full(self, most: int) -> str:
         """C6: whether what is left has more bytes than may be; empty if it has not."""
-        size = size_from(self._starts(), self.data, self._gone())
+        return self._over_full(most, self._starts())
+
+    def _over_full(self, most: int, start: int) -> str:
+        size = size_from(start, self.data, self._gone())
         return f"partition {self.data.id} is to hold {most} bytes; it has {size}" if size > most else ""
 
     def shown_in(self, start: int, end: int) -> list[int]:

@@ -87,6 +87,8 @@ the last of these is never."""
 OF_INTEREST = ("some-0", "some-1", "last-0", "some-0", "some-1", "idle-0", "work-0")
 """Those of a stream whose messages go by interest (R27): few, so that some go. One without a filter holds all
 that it was not given."""
+STAYING, STAYING_OF_INTEREST = ("dead-0", "dead-1", "work-0"), ("some-0", "some-1", "last-0")
+"""Those that there are where none is to go (`consumers_stay`)."""
 DELETED_SHARE, EMPTIED_SHARE = 0.01, 0.05
 """How often a consumer is deleted; where its messages go by interest."""
 TIMEOUT_US = 3 * SECOND
@@ -164,6 +166,8 @@ class ConsumingClient:
 
     def names(self, target: Target) -> tuple[str, ...]:
         """Of which consumers it is a client there."""
+        if self._cluster.knobs.consumers_stay:
+            return STAYING_OF_INTEREST if target.config.interest is True else STAYING
         if target.config.goes_when_done:
             return OF_QUEUE if target.config.is_queue else OF_INTEREST
         buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
@@ -198,6 +202,7 @@ class ConsumingClient:
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
         former = self._former.get((target, name), 0)
         deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
+        deleted = 0.0 if self._cluster.knobs.consumers_stay else deleted
         if former and chance > 1 - STUBBORN_SHARE:
             self._pull(target, former, turn.name, turn.draws, MORE_MAX)
         elif not number or chance < 0.03:

@@ -45,12 +45,10 @@ from liftlog_spec.lang.types import Record, Sort
 from liftlog_spec.refine.raft_group import ModelGroup
 from liftlog_spec.refine.raft_logs import SentSnapshots, expanded, log_of, runs_text
 from liftlog_spec.refine.raft_members import Disks, ToldMembers, change_between, config_text
+from liftlog_spec.refine.raft_sent import ACK, APPEND, ASK, VOTE, Message, SentMessages
 from liftlog_spec.refine.raft_writes import PendingWrite, UnlikeWrite, crash_of, unexplained, writes_of
 from liftlog_spec.run.stepwise import Refused
 
-Message = tuple[Any, ...]
-ASK, VOTE, APPEND, ACK = range(4)
-"""As they are held: the model's kinds of messages in their order."""
 ROLES = {"follower": 0, "pre-candidate": 0, "candidate": 1, "leader": 2}
 """The core's roles as the model holds them. A pre-candidate has promised nothing yet."""
 FOLLOWER, CANDIDATE, LEADER = range(3)
@@ -103,9 +101,7 @@ class RaftChecker(ModelGroup):
         """What entries change, by index and term."""
         self._unwritten: list[tuple[int, int]] = []
         """Those of them that no leader has written yet."""
-        self._sent: dict[Message, None] = {}
-        self._acks: dict[Message, Message] = {}
-        """Acknowledgements by what the trace says of them: all but the term of the index."""
+        self._sent = SentMessages()
         self._processes: dict[int, _Process] = {}
         self._born: dict[int, bool] = {}
         """Servers that have had the right to vote: only these can have promised anything."""
@@ -236,9 +232,7 @@ class RaftChecker(ModelGroup):
             raise self._wrong(line, f"{self._text(action, parameters)}: {after}")
         for message in after[messages]:
             if message not in given:
-                self._sent[message] = None
-                if message[0] == ACK:
-                    self._acks[message[:5]] = message
+                self._sent.add(message)
         self.actions[action] += 1
         self._took.append(action)
         if after[messages] or after[appends]:
@@ -298,18 +292,12 @@ class RaftChecker(ModelGroup):
             return (VOTE, letter.term, source, to, 0, 0, (), 0)
         return None
 
-    def _known(self, message: Message) -> Message | None:
-        """The message that was sent, whole; None if it was not."""
-        if message[0] == ACK:
-            return self._acks.get(message[:5])
-        return message if message in self._sent else None
-
     def _of_other_disks(self, letter: RaftLetter, message: Message) -> Message | None:
         """The message that was sent, from or to another disk of the same nodes."""
         for source in self._servers.all_of(letter.sender):
             for to in self._servers.all_of(letter.receiver):
                 receiver = to if message[3] >= 0 else -1
-                known = self._known((*message[:2], source, receiver, *message[4:]))
+                known = self._sent.known((*message[:2], source, receiver, *message[4:]))
                 if known is not None:
                     # A leader writes to whoever is there; any other message is for the disk that is meant.
                     return (*known[:3], message[3], *known[4:]) if known[0] == APPEND else known
@@ -395,7 +383,7 @@ class RaftChecker(ModelGroup):
         expected = self._message(letter, source, node) if source >= 0 else None
         if expected is None:
             return
-        message = self._known(expected)
+        message = self._sent.known(expected)
         if message is None and self._servers.replaced:
             message = self._of_other_disks(letter, expected)
         if message is None and letter.kind == "ack" and not letter.counts:
@@ -488,7 +476,7 @@ class RaftChecker(ModelGroup):
             held = process.waiting.setdefault(letter.after, {})
             self._changed = self._changed or expected not in held
             held[expected] = None
-        if self._known(expected) is not None:
+        if self._sent.known(expected) is not None:
             return
         if not self._held_back(expected):
             raise self._wrong(line, f"it sends {self._show(expected)}, which no action of the model sends")
@@ -499,7 +487,7 @@ class RaftChecker(ModelGroup):
         """The answer as the model has it: who has asked may live on another disk by now."""
         for to in self._servers.all_of(letter.receiver) if message[3] >= 0 else ():
             other = (*message[:3], to, *message[4:])
-            if self._known(other) is not None or self._held_back(other):
+            if self._sent.known(other) is not None or self._held_back(other):
                 return other
         return message
 
@@ -512,7 +500,7 @@ class RaftChecker(ModelGroup):
         """What waited for the ticket that is now durable has left."""
         for ticket in [ticket for ticket in process.waiting if ticket <= line.cause.ticket]:
             for message in process.waiting.pop(ticket):
-                if self._known(message) is None:
+                if self._sent.known(message) is None:
                     raise self._wrong(line, self._too_early(node, message))
 
     # -- writes --------------------------------------------------------------------------------------------
