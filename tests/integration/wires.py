@@ -12,6 +12,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller, Party, SecureSession
 from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
+from liftlog.messages import Event
 from liftlog.real.incoming import introduce
 from liftlog.real.nats_server import free_port
 from liftlog.real.network import Take, TcpNetwork, listen
@@ -40,11 +41,17 @@ class TcpPorts:
         self.node = node
         self.peer_address = peers[node]
         self.client_address = addresses(node)[node]
+
+        def take_all(events: list[Event]) -> None:
+            for event in events:
+                take(event)
+
         self.network = TcpNetwork(
             cluster=CLUSTER,
             node=node,
             peers=peers,
             take=take,
+            take_all=take_all,
             clients=clients,
             secrets=secrets,
             limits=limits or NetworkLimits(),
