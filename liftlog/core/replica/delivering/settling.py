@@ -140,7 +140,8 @@ class Settlements:
         told: list[tuple[Said, bool]] = []
         for said in together:
             fresh = [offset for offset in said.offsets if offset not in ending and flight.may_end(offset)]
-            ending.update(dict.fromkeys(fresh))
+            if not (ending and self._ctx.mutants.joined_acks_name_first):
+                ending.update(dict.fromkeys(fresh))
             told.append((said, bool(fresh)))
         end = 0
         if ending:
