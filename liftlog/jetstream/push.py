@@ -105,8 +105,6 @@ class Pushing:
         self._sent = asyncio.Event()
         """Set, and another one taken, whenever something was sent."""
         self._flow = f"$JS.FC.{known.stream_name}.{known.name}"
-        self._asking: asyncio.Task[list[Delivery]] | None = None
-        """The pull that is under way, or whose answer nobody has looked at."""
 
     async def run(self) -> None:
         connection = self._room.nats
@@ -121,7 +119,6 @@ class Pushing:
             while await self._once():
                 pass
         finally:
-            self._give_up_asking()
             for subscription in subscriptions:
                 if not connection.is_closed:
                     await subscription.unsubscribe()
@@ -146,8 +143,6 @@ class Pushing:
 
     async def _once(self) -> bool:
         """Send what the leader gives, once. Whether there is still a consumer."""
-        if not self._room.leaf.hears(self._to):
-            self._give_up_asking()
         await self._room.leaf.heard(self._to)
         try:
             if self.config.flow_control and self._window.is_full:
@@ -193,26 +188,17 @@ class Pushing:
 
     async def _asked(self) -> list[Delivery]:
         """What the leader gives within a while, with heartbeats meanwhile."""
-        asking = self._ask()
-        while not asking.done():
-            await asyncio.wait({asking}, timeout=self._quiet_s() or None)
+        asking = asyncio.create_task(self._known.pull(PUSH_MESSAGES, PUSH_BYTES, WAIT_SLICE_MS))
+        try:
+            while not asking.done():
+                await asyncio.wait({asking}, timeout=self._quiet_s() or None)
+                if not asking.done():
+                    await self._beat()
+            return asking.result()
+        finally:
             if not asking.done():
-                await self._beat()
-        self._asking = None
-        return asking.result()
-
-    def _ask(self) -> asyncio.Task[list[Delivery]]:
-        """Have a pull under way. At any time there is one, so that messages come in order."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._known.pull(PUSH_MESSAGES, PUSH_BYTES, WAIT_SLICE_MS))
-        return self._asking
-
-    def _give_up_asking(self) -> None:
-        """Nobody is there for what is given now."""
-        asking, self._asking = self._asking, None
-        if asking is not None:
-            late = give_back_late(self._known, asking)
-            self._room.start(late, "messages that came too late for a push consumer")
+                late = give_back_late(self._known, asking)
+                self._room.start(late, "messages that came too late for a push consumer")
 
     async def _beat(self) -> None:
         """A heartbeat may be due."""
@@ -222,7 +208,6 @@ class Pushing:
     async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, and ask for a confirmation when there is much without one."""
         if not self._room.leaf.hears(self._to):
-            self._give_up_asking()
             await give_back(self._known, found)
             return
         messages: list[LeafMessage] = []
@@ -231,14 +216,9 @@ class Pushing:
             messages.append(message)
             if self.config.flow_control and self._window.sent(size_of(message)):
                 messages.append(self._question())
-        if not (self.config.flow_control and self._window.is_full) and self.config.rate_limit_bps <= 0:
-            # The leader looks for the next ones while these are on their way.
-            self._ask()
         try:
             await self._room.leaf.send(messages)
         except LeafAway:
-            # What comes later may not overtake these.
-            self._give_up_asking()
             await give_back(self._known, found)
             raise
         self._beats.last = found[-1].sequence, found[-1].record.offset + 1

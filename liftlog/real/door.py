@@ -95,6 +95,8 @@ class ClientDoor:
 
     def relieve(self, count: int) -> bool:
         """See to room for so many bytes, at the cost of those who occupy most. False if there is none."""
+        if self.budget.room(count):
+            return True
         if count > self.budget.limit:
             return False
         while not self.budget.room(count):
@@ -234,7 +236,7 @@ class ClientConnection:
         """Requests occupy so many bytes more, or less. Raises WireError if there is no room."""
         if self._left:
             return
-        if count > 0:
+        if count > 0 and not self._door.budget.take(count):
             room = self._door.relieve(count)
             if self._left:
                 return

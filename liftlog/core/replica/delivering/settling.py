@@ -71,7 +71,7 @@ class Said(NamedTuple):
     def reply(self, partition: PartitionId, end: int) -> SettledReply:
         """What is answered: `unknown` is what this leader has not delivered."""
         ahead = self.flight.ahead
-        unknown = runs_of(offset for offset in self.offsets if offset >= ahead)
+        unknown = runs_of([offset for offset in self.offsets if offset >= ahead])
         return SettledReply(partition, self.request.consumer, end, unknown)
 
 
@@ -139,7 +139,7 @@ class Settlements:
         ending: dict[int, None] = {}
         told: list[tuple[Said, bool]] = []
         for said in together:
-            fresh = [offset for offset in said.offsets if offset not in ending and flight.may_end(offset)]
+            fresh = [offset for offset in flight.may_end_of(said.offsets) if offset not in ending]
             if not (ending and self._ctx.mutants.joined_acks_name_first):
                 ending.update(dict.fromkeys(fresh))
             told.append((said, bool(fresh)))
