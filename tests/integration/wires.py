@@ -42,7 +42,11 @@ class TcpPorts:
         self.peer_address = peers[node]
         self.client_address = addresses(node)[node]
 
+        self.together: list[int] = []
+        """How many requests of clients were taken in at once."""
+
         def take_all(events: list[Event]) -> None:
+            self.together.append(len(events))
             for event in events:
                 take(event)
 
@@ -89,8 +93,8 @@ class Known:
         self._sealer = FrameSealer(session.caller_key)
         self._splitter = wire.FrameSplitter()
 
-    async def send(self, message: object) -> None:
-        await self.stream.send_all(self._sealer.seal(message))
+    async def send(self, *messages: object) -> None:
+        await self.stream.send_all(b"".join(map(self._sealer.seal, messages)))
 
     async def answers(self, count: int) -> list[wire.ClientAnswer]:
         found: list[wire.ClientAnswer] = []
