@@ -21,6 +21,8 @@ T = TypeVar("T")
 Without = Mapping[type, Collection[str]]
 """Fields of structs that are left out."""
 NOTHING: Without = MappingProxyType({})
+AS_IT_IS = (str, int, bool)
+"""Types without conditions, of which JSON's values are."""
 
 
 def to_plain(value: object, without: Without = NOTHING) -> Any:
@@ -42,6 +44,8 @@ def from_plain(kind: type[T], value: object) -> T:
 
 
 def _build(kind: Any, value: Any, path: str) -> Any:
+    if kind is type(value) and kind in AS_IT_IS:
+        return value
     origin = typing.get_origin(kind)
     if origin is list:
         (item,) = typing.get_args(kind)
