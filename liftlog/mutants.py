@@ -177,6 +177,7 @@ class Mutants(msgspec.Struct, frozen=True):
     counted_once: bool = False  # K8
     ack_answered_at_append: bool = False  # K3
     repeated_ack_answered_at_once: bool = False  # K3
+    joined_acks_name_first: bool = False  # K3
     ack_of_all_before: bool = False  # K6
     pin_not_looked_at: bool = False  # K10
     pin_held_by_waiting: bool = False  # K10

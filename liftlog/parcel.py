@@ -30,6 +30,8 @@ from liftlog.format import LENGTH_FIELD_BYTES, RECORD_HEAD, RECORD_HEAD_BYTES
 MAGIC = b"LLP1"
 RECORDS_MAX = 1000
 """So many records a parcel may have."""
+UNLIKE_MAX = 4
+"""After so many records that were not like the one before it is not asked any more whether one is."""
 SUBJECT_BYTES_MAX = 0xFFFF
 _HEAD = struct.Struct("<4sIBBH")
 HEAD_BYTES = _HEAD.size
@@ -171,8 +173,11 @@ def plain_records(head: ParcelHead, payload: bytes, bytes_max: int) -> bytes:
 def walk(plain: bytes, count: int) -> ParcelContents:
     """Look at the heads of `count` records. Raises BadParcel if one lies outside, does not fill its length,
     has a time or a reply subject, or has neither a value nor a key.
+
+    Of records that are alike up to their headers, as those of one program mostly are, the first is looked at.
     """
-    unpack = RECORD_HEAD.unpack_from
+    unpack, is_like = RECORD_HEAD.unpack_from, plain.startswith
+    like, stride, unlike = b"", 0, 0
     subjects: dict[bytes, int] = {}
     blocks: dict[bytes, int] = {}
     largest, of_largest = -1, 0
@@ -180,6 +185,10 @@ def walk(plain: bytes, count: int) -> ParcelContents:
     subject: bytes | None = None
     try:
         for number in range(count):
+            if like and is_like(like, position):
+                position += stride
+                continue
+            begin = position
             head = unpack(plain, position)
             length, delta, subject_bytes, reply_bytes, headers_bytes, key_bytes, value_bytes = head
             start = position + RECORD_HEAD_BYTES
@@ -200,6 +209,9 @@ def walk(plain: bytes, count: int) -> ParcelContents:
                 blocks.setdefault(plain[headers_start : headers_start + headers_bytes], number)
             if size > largest:
                 largest, of_largest = size, number
+            unlike += 1
+            like = plain[begin : headers_start + headers_bytes] if unlike <= UNLIKE_MAX else b""
+            stride = position - begin
     except struct.error:
         raise BadParcel(f"record {number} of {count} lies outside") from None
     if position > len(plain):

@@ -54,6 +54,7 @@ class NodeConnection:
         self._reader = reader
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[ClientReply]] = {}
+        self._unsent: list[bytes] = []
         self._next = 1
         self._lost = ""
         self._task = asyncio.create_task(self._read_answers())
@@ -110,7 +111,7 @@ class NodeConnection:
         future: asyncio.Future[ClientReply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            self._writer.write(self._sealer.seal((number, request)))
+            self._send(self._sealer.seal((number, request)))
             # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
             async with asyncio.timeout(timeout_s):
                 reply = await future
@@ -122,9 +123,21 @@ class NodeConnection:
             raise RequestFailed(reply.code, reply.description, reply.retryable, reply.leader)
         return reply
 
+    def _send(self, frame: bytes) -> None:
+        """It leaves in one write with all that is asked before the event loop goes round."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(frame)
+
+    def _flush(self) -> None:
+        frames, self._unsent = self._unsent, []
+        if frames:
+            self._writer.write(b"".join(frames))
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        self._flush()
         self._writer.close()
 
     async def _read_answers(self) -> None:

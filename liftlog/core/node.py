@@ -42,6 +42,7 @@ from liftlog.core.slices import Slices
 from liftlog.core.snapshots import Snapshots, read_snapshot
 from liftlog.core.standing import Standing
 from liftlog.messages import (
+    TIMER_ACKS,
     TIMER_ELECTION,
     TIMER_REST,
     TIMER_SELF,
@@ -172,6 +173,7 @@ class Node:
             standing=self.standing,
             raising=self.raising,
             roster=self.roster,
+            look=self._look,
         )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self.replacing = Replacing(self.ctx, self.raft)
@@ -218,7 +220,7 @@ class Node:
             PeerBack: self._on_peer_back,
             **events.of_nats(),
             ClientRequest: self._on_client_request,
-            ClientGone: self._on_client_gone,
+            ClientGone: self.requests.on_gone,
             StopRequested: self._on_stop,
         }
 
@@ -360,6 +362,8 @@ class Node:
             self._tick_replicas()
         elif event.kind == TIMER_SELF:
             self._events.hear_self(self._look)
+        elif event.kind == TIMER_ACKS:
+            self.requests.take_acks()
         else:
             self._tick()
         self._after_raft()
@@ -637,9 +641,6 @@ class Node:
     def _on_client_request(self, event: ClientRequest) -> None:
         self.requests.on_request(event)
         self._after_raft()
-
-    def _on_client_gone(self, event: ClientGone) -> None:
-        self.requests.forget(event.client)
 
     def _on_stop(self, event: StopRequested) -> None:
         """Orderly stop; the driver waits for `handed_over`, not for ever."""

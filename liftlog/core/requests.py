@@ -6,8 +6,9 @@ change (`liftlog.core.changes`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from liftlog.core.acks import Acks
 from liftlog.core.barrier import Barrier
 from liftlog.core.changes import Changes
 from liftlog.core.context import Context
@@ -34,6 +35,8 @@ from liftlog.messages import (
     AddNodeRequest,
     AlterConsumerRequest,
     AlterStreamRequest,
+    ClientGone,
+    ClientMessage,
     ClientReply,
     ClientRequest,
     ClusterStatusRequest,
@@ -60,7 +63,6 @@ from liftlog.messages import (
     RebalanceRequest,
     RemoveNodeRequest,
     RetireNodeRequest,
-    SettleRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -77,10 +79,12 @@ class Requests:
     """All client requests that this node has not answered yet."""
 
     __slots__ = (
+        "_acks",
         "_barrier",
         "_changes",
         "_clients",
         "_ctx",
+        "_look",
         "_nodes",
         "_raft",
         "_raising",
@@ -97,12 +101,16 @@ class Requests:
         standing: Standing,
         raising: Raising,
         roster: Roster,
+        look: Callable[[PartitionId], None],
     ) -> None:
+        """`look`: called with a partition before its replica is spoken to (L5)."""
+        self._look = look
         self._ctx = ctx
         self._raft = raft
         self._replicas = replicas
         self._standing = standing
         self._raising = raising
+        self._acks = Acks(ctx.effects)
         self._clients = Clients(ctx.effects)
         self._barrier = Barrier(ctx, raft, self._clients)
         self._changes = Changes(ctx, proposals, self._clients, self._barrier, roster)
@@ -111,16 +119,13 @@ class Requests:
     # -- what the node calls ----------------------------------------------------------------------
 
     def on_request(self, event: ClientRequest) -> None:
-        client, request, ctx = event.client, event.request, self._ctx
-        if ctx.config.joins and not ctx.metadata.founders:
-            text = f"node {ctx.node} is none of the cluster yet: 'liftlog cluster add {ctx.node} HOST:PORT'"
-            self._clients.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        if self._acks.add(event):
             return
-        about = getattr(request, "partition", None)
-        if isinstance(about, PartitionId) and about.is_journal:
-            # Whoever could read or purge it would bring back what was deleted (R21).
-            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
-            self._clients.reply(client, ErrorReply(ERR_NOT_FOUND, text, False))
+        self.take_acks()
+        client, request, ctx = event.client, event.request, self._ctx
+        refusal = self._refusal(request)
+        if refusal is not None:
+            self._clients.reply(client, refusal)
             return
         match request:
             case FilteredReadRequest() if problem := filter_problem(request):
@@ -145,10 +150,9 @@ class Requests:
                 | DeleteConsumerRequest()
                 | ConsumersRequest()
                 | PullRequest()
-                | SettleRequest()
                 | UnpinRequest()
             ):
-                self._by_journal(client, request)
+                self._by_journal([(client, request)])
             case CreateStreamRequest():
                 self._changes.create(client, request)
             case AlterStreamRequest():
@@ -187,8 +191,36 @@ class Requests:
             case TransferControllerRequest():
                 self._clients.reply(client, self._transfer(request))
 
-    def forget(self, client: ClientRef) -> None:
-        """The client's connection is gone."""
+    def _refusal(self, request: ClientMessage) -> ErrorReply | None:
+        """Why nothing of the kind is asked of this node."""
+        ctx = self._ctx
+        if ctx.config.joins and not ctx.metadata.founders:
+            text = f"node {ctx.node} is none of the cluster yet: 'liftlog cluster add {ctx.node} HOST:PORT'"
+            return ErrorReply(ERR_NOT_READY, text, True)
+        about = getattr(request, "partition", None)
+        if isinstance(about, PartitionId) and about.is_journal:
+            # Whoever could read or purge it would bring back what was deleted (R21).
+            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
+            return ErrorReply(ERR_NOT_FOUND, text, False)
+        return None
+
+    def take_acks(self) -> None:
+        """K3: take up what clients have said of messages."""
+        if not len(self._acks):
+            return
+        for partition, asked in self._acks.take().items():
+            self._look(partition)
+            refusal = self._refusal(asked[0][1])
+            if refusal is None:
+                self._by_journal(asked)
+            else:
+                for client, _ in asked:
+                    self._clients.reply(client, refusal)
+
+    def on_gone(self, event: ClientGone) -> None:
+        """The client's connection is gone; what it has said counts."""
+        self.take_acks()
+        client = event.client
         self._clients.forget(client)
         for replica in self._replicas.values():
             replica.forget(client)
@@ -300,14 +332,18 @@ class Requests:
         if problem:
             self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
         else:
-            self._by_journal(client, request)
+            self._by_journal([(client, request)])
 
-    def _by_journal(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
-        """R21, K1-K8: the partition's leader takes it up, if there is a journal."""
+    def _by_journal(self, asked: Sequence[tuple[ClientRef, Deleting | ConsumerRequest]]) -> None:
+        """R21, K1-K8: the leader of the partition that all these are about takes them up, if there is a
+        journal.
+        """
+        request = asked[0][1]
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
         if replica is None or replica.state != "ready" or not self._ctx.incarnation:
-            self._not_here(client, request.partition)
+            for client, _ in asked:
+                self._not_here(client, request.partition)
         elif stream is not None and not stream.config.has_journal:
             what = "it has no consumers"
             if isinstance(request, Deleting):
@@ -316,11 +352,13 @@ class Requests:
                 f"stream {stream.config.name!r}: {what}; that takes a stream that was created with a "
                 "journal: stream create --removal"
             )
-            self._clients.reply(client, ErrorReply(ERR_INVALID, text, False))
+            for client, _ in asked:
+                self._clients.reply(client, ErrorReply(ERR_INVALID, text, False))
         elif replica.leading is None or replica.journal is None or replica.journal.leading is None:
-            self._not_leader(client, replica)
+            for client, _ in asked:
+                self._not_leader(client, replica)
         else:
-            replica.write(client, request)
+            replica.write(asked)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._replicas.get(request.partition)

@@ -49,6 +49,8 @@ class SetTimer(Effect):
     max_ms: int
 
 
+TIMER_ACKS = "acks"
+"""Acks that have come are taken up together: due at once, behind what has come meanwhile."""
 TIMER_ELECTION = "election"
 TIMER_REST = "rest"
 """What a step has left to do goes on: due at once, behind what has come meanwhile."""

@@ -49,7 +49,7 @@ PULLS_MAX = 512
 REQUEST_COST_BYTES = 1024
 """What a request in work counts for besides its frame."""
 
-Take = Callable[[Event], None]
+TakeAll = Callable[[list[Event]], None]
 
 
 class ClientDoor:
@@ -58,7 +58,7 @@ class ClientDoor:
     def __init__(
         self,
         me: Party,
-        take: Take,
+        take: TakeAll,
         clients: ClientRegistry,
         limits: NetworkLimits,
         budget: Budget,
@@ -95,6 +95,8 @@ class ClientDoor:
 
     def relieve(self, count: int) -> bool:
         """See to room for so many bytes, at the cost of those who occupy most. False if there is none."""
+        if self.budget.room(count):
+            return True
         if count > self.budget.limit:
             return False
         while not self.budget.room(count):
@@ -154,6 +156,11 @@ class ClientConnection:
         """Whether the client waits for something."""
         return bool(self._waiting or self.queue.held)
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many requests are in work as may be."""
+        return len(self._waiting) - len(self._pulls) >= REQUESTS_MAX
+
     async def read(self, one: Incoming, opener: FrameOpener) -> None:
         """Turn calls into events until the client hangs up. Raises InputRefused, NETWORK_ERRORS."""
         splitter = wire.FrameSplitter(wire.CALL_MAX_BYTES)
@@ -168,13 +175,20 @@ class ClientConnection:
             one.heard = one.heard or bool(calls)
             self._resize(splitter.buffered - partial)
             partial = splitter.buffered
+            requests: list[Event] = []
             for asked, size in calls:
-                while len(self._waiting) - len(self._pulls) >= REQUESTS_MAX:
+                if self._is_full and requests:
+                    self._door.take(requests)
+                    requests = []
+                while self._is_full:
                     self._room = trio.Event()
                     await self._room.wait()
-                self._ask(asked, size + REQUEST_COST_BYTES)
+                self._ask(asked, size + REQUEST_COST_BYTES, requests)
+            if requests:
+                self._door.take(requests)
 
-    def _ask(self, call: wire.ClientCall, cost: int) -> None:
+    def _ask(self, call: wire.ClientCall, cost: int, requests: list[Event]) -> None:
+        """Take in a call: as one of `requests`, which the node is to take in together, if it is one."""
         number = call.number
         problem = wire.request_problem(call.request)
         if problem:
@@ -205,7 +219,7 @@ class ClientConnection:
         self._waiting[client] = cost
         if waits:
             self._pulls.add(client)
-        self._door.take(ClientRequest(client, call.request))
+        requests.append(ClientRequest(client, call.request))
 
     def _refuse(self, number: int, reply: ErrorReply) -> None:
         self._send(wire.encode_frame((number, reply)))
@@ -222,7 +236,7 @@ class ClientConnection:
         """Requests occupy so many bytes more, or less. Raises WireError if there is no room."""
         if self._left:
             return
-        if count > 0:
+        if count > 0 and not self._door.budget.take(count):
             room = self._door.relieve(count)
             if self._left:
                 return
@@ -241,6 +255,6 @@ class ClientConnection:
         self._requested = 0
         self.queue.close()
         for client in self._door.clients.forget(self._waiting):
-            self._door.take(ClientGone(client))
+            self._door.take([ClientGone(client)])
         self._waiting.clear()
         self._pulls.clear()

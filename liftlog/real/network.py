@@ -15,7 +15,7 @@ from liftlog.api.handshake import VERSIONS, Party
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event, PeerMessage
 from liftlog.real.budget import Budget
-from liftlog.real.door import ClientDoor
+from liftlog.real.door import ClientDoor, TakeAll
 from liftlog.real.peers import PeerNetwork
 from liftlog.types import FIRST_CLUSTER, ClusterEpoch, LiftlogError
 
@@ -34,6 +34,7 @@ class TcpNetwork:
         node: int,
         peers: Mapping[int, str],
         take: Take,
+        take_all: TakeAll,
         reading: Callable[[], None] = lambda: None,
         clients: ClientRegistry,
         secrets: Secrets,
@@ -41,7 +42,9 @@ class TcpNetwork:
         lowest: Callable[[], int] = lambda: VERSIONS[0],
         belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
-        """`lowest`: see `PeerNetwork`."""
+        """`take_all`: given all requests that one read of a client's connection has brought. `lowest`: see
+        `PeerNetwork`.
+        """
         self._limits = limits
         self._memory = Budget(limits.all_bytes)
         self._clients = Budget(limits.clients_bytes, self._memory)
@@ -75,7 +78,7 @@ class TcpNetwork:
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),
-            take=take,
+            take=take_all,
             clients=clients,
             limits=limits,
             budget=self._clients,

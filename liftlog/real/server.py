@@ -322,6 +322,7 @@ def assemble(
         node=config.node,
         peers=config.peers,
         take=take,
+        take_all=lambda events: driver.take_all(events),
         reading=reading,
         clients=clients,
         secrets=secrets,

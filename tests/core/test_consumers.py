@@ -41,6 +41,7 @@ from liftlog.messages import (
     SETTLE_MAX,
     TOLD_MAX_DELIVERIES,
     AlterConsumerRequest,
+    ClientGone,
     ConsumerConfig,
     ConsumersReply,
     ConsumersRequest,
@@ -60,7 +61,7 @@ from liftlog.messages import (
     offsets_of,
     runs_of,
 )
-from liftlog.types import EpochStart, Message, PartitionId
+from liftlog.types import ClientRef, EpochStart, Message, PartitionId
 from tests.core.node_harness import World
 
 NO_LOSS = ConsumerConfig(ack_wait_ms=60_000)
@@ -356,6 +357,55 @@ def test_k3_a_repeated_ack_waits_for_the_entry_of_the_first() -> None:
     assert isinstance(first, SettledReply) and first == second
     assert world.nodes[leader].marks["K3.repeat"] == 1
     assert settle(world, partition, number, "ack", 0).journal >= first.journal
+
+
+def test_k3_acks_that_come_together_are_one_entry() -> None:
+    world, partition = ready(4)
+    number, other = made(world, partition), made(world, partition, name="other")
+    pull(world, partition, number)
+    pull(world, partition, other)
+    leader = world.leader(partition)
+    before = journal_of(world, partition).log.leo
+    acks = [(number, 0), (number, 2), (other, 1), (other, 1), (number, 1)]
+    asked = [
+        world.ask(leader, SettleRequest(partition, to, "ack", [(offset, 1)])) for to, offset in acks
+    ]
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    found = [world.replies[one] for one in asked]
+    assert all(isinstance(one, SettledReply) and not one.unknown for one in found)
+    # Of those behind each other one; whoever repeats is told where the first one's is.
+    assert [one.journal - before for one in found] == [1, 1, 2, 2, 3]
+    assert journal_of(world, partition).log.leo == before + 3
+    marks = world.nodes[leader].marks
+    assert (marks["K3.settled"], marks["K3.together"]) == (3, 2)
+    assert [info(world, partition, name).ack_pending for name in ("c", "other")] == [1, 3]
+
+
+def test_k3_what_comes_behind_an_ack_finds_it_taken_up() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    pull(world, partition, number)
+    leader = world.leader(partition)
+    world.ask(leader, SettleRequest(partition, number, "nak", [(0, 1)]))
+    pulled = world.ask(leader, PullRequest(partition, number, 10))
+    assert world.run_until(lambda: pulled in world.replies)
+    assert given_to(world.replies[pulled]) == {0: (b"0", 2)}
+    # Nobody hears that it is done, and it is.
+    gone = world.ask(leader, SettleRequest(partition, number, "ack", [(1, 1)]))
+    world.post(leader, ClientGone(ClientRef(gone)))
+    world.run(1.0)
+    assert gone not in world.replies
+    assert info(world, partition).ack_pending == 1
+
+
+def test_k3_acks_that_come_together_are_refused_each() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    other = next(node for node in world.nodes if node != world.leader(partition))
+    asked = [world.ask(other, SettleRequest(partition, number, "ack", [(n, 1)])) for n in range(2)]
+    asked.append(world.ask(other, SettleRequest(partition.journal, number, "ack", [(0, 1)])))
+    assert world.run_until(lambda: all(one in world.replies for one in asked))
+    assert [world.replies[one].code for one in asked] == ["not-leader", "not-leader", "not-found"]
 
 
 def test_k3_nak_brings_a_message_back_at_once_or_later_and_progress_puts_it_off() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from unittest.mock import patch
 
 import pytest
 from google_crc32c import value as crc32c
@@ -25,7 +26,9 @@ from liftlog.parcel import (
     BadParcel,
     ParcelRecord,
     checksum_matches,
+    plain_of,
     seal_parcel,
+    walk,
 )
 from liftlog.real import nats_wire
 from liftlog.types import Batch, Message, PartitionId, Record, StreamConfig
@@ -404,6 +407,27 @@ def test_L8_a_flipped_bit_and_a_missing_byte_are_seen(
     flipped[place // 8] ^= 1 << place % 8
     assert isinstance(records_in(bytes(flipped), b"orders.own"), str)
     assert isinstance(records_in(payload[: place // 8], b"orders.own"), str)
+
+
+def walked(plain: bytes, count: int) -> object:
+    try:
+        return walk(plain, count)
+    except BadParcel as error:
+        return str(error)
+
+
+@given(st.lists(st.tuples(_records, st.integers(1, 5)), min_size=1, max_size=6), st.data())
+def test_L8_records_that_are_alike_are_judged_as_all_others(
+    records: list[tuple[ParcelRecord, int]], data: st.DataObject
+) -> None:
+    whole = [one for one, times in records for _ in range(times)]
+    plain = bytearray(plain_of([one for one in whole if one.value is not None or one.key is not None]))
+    if plain and data.draw(st.booleans()):
+        plain[data.draw(st.integers(0, len(plain) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    cut = data.draw(st.integers(0, 3))
+    found = walked(bytes(plain[: len(plain) - cut]), len(whole))
+    with patch("liftlog.parcel.UNLIKE_MAX", -1):
+        assert walked(bytes(plain[: len(plain) - cut]), len(whole)) == found
 
 
 @given(st.binary(max_size=200), st.integers(0, 3), st.integers(0, 20))

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from liftlog.api.handshake import VERSION, SecureSession
+from liftlog.api.wire import FrameSplitter
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.nodes import NodeConnection
 from liftlog.client.reader import Reader
@@ -103,6 +104,36 @@ def test_S1_pages_of_an_index_that_was_renewed_are_read_anew() -> None:
     assert [question[2:] for question in reader.asked] == [(0, 0), (1, 3), (0, 0), (1, 4)]
     with pytest.raises(LiftlogError, match="index_memory_bytes"):
         asyncio.run(Asking(FakeReader([renewed], [[]])).subjects("s"))
+
+
+def test_requests_of_one_turn_of_the_event_loop_leave_in_one_write() -> None:
+    written: list[bytes] = []
+
+    class Writer:
+        def write(self, data: bytes) -> None:
+            written.append(data)
+
+        def close(self) -> None: ...
+
+    async def ask() -> None:
+        session = SecureSession(1, b"k" * 32, b"a" * 32, 1, VERSION)
+        connection = NodeConnection(
+            "here:1", asyncio.StreamReader(), cast(asyncio.StreamWriter, Writer()), session
+        )
+        request = SubjectRequest(PartitionId(7, 0), "last", "a")
+        calls = [asyncio.ensure_future(connection.call(request, 60)) for _ in range(3)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert [sum(1 for _ in FrameSplitter().feed(data)) for data in written] == [3]
+        last = asyncio.ensure_future(connection.call(request, 60))
+        await asyncio.sleep(0)
+        await connection.close()
+        assert [sum(1 for _ in FrameSplitter().feed(data)) for data in written] == [3, 1]
+        for one in (*calls, last):
+            one.cancel()
+        await asyncio.gather(*calls, last, return_exceptions=True)
+
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize("version", [VERSION - 1, VERSION])

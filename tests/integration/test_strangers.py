@@ -409,6 +409,24 @@ async def test_pulls_that_wait_take_no_request_s_place_and_have_a_bound_of_their
         await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 21, "a place for one")
 
 
+async def test_what_one_read_brings_is_taken_in_at_once_as_far_as_there_is_room() -> None:
+    node = Node()
+    partition = PartitionId(7, 0)
+    acks = [(number, SettleRequest(partition, 1, "ack", [(number, 1)])) for number in range(REQUESTS_MAX + 3)]
+    async with running(node):
+        client = await call(node.ports.client_address)
+        await client.send(*acks[:3])
+        await eventually(lambda: len(node.asked) == 3, "three requests")
+        assert node.ports.together == [3]
+        await client.send(*acks[3:])
+        await eventually(lambda: len(node.asked) == REQUESTS_MAX, "as many as may be in work")
+        assert node.ports.together == [3, REQUESTS_MAX - 3]
+        for one in node.asked[:3]:
+            node.clients.reply(one, DoneReply("acked"))
+        await eventually(lambda: len(node.asked) == REQUESTS_MAX + 3, "all of them")
+        assert node.ports.together == [3, REQUESTS_MAX - 3, 3]
+
+
 async def ask(node: Node, client: Known, count: int) -> list[ClientRef]:
     """So many requests that reach the core."""
     before = len(node.asked)

@@ -12,6 +12,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller, Party, SecureSession
 from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
+from liftlog.messages import Event
 from liftlog.real.incoming import introduce
 from liftlog.real.nats_server import free_port
 from liftlog.real.network import Take, TcpNetwork, listen
@@ -40,11 +41,21 @@ class TcpPorts:
         self.node = node
         self.peer_address = peers[node]
         self.client_address = addresses(node)[node]
+
+        self.together: list[int] = []
+        """How many requests of clients were taken in at once."""
+
+        def take_all(events: list[Event]) -> None:
+            self.together.append(len(events))
+            for event in events:
+                take(event)
+
         self.network = TcpNetwork(
             cluster=CLUSTER,
             node=node,
             peers=peers,
             take=take,
+            take_all=take_all,
             clients=clients,
             secrets=secrets,
             limits=limits or NetworkLimits(),
@@ -82,8 +93,8 @@ class Known:
         self._sealer = FrameSealer(session.caller_key)
         self._splitter = wire.FrameSplitter()
 
-    async def send(self, message: object) -> None:
-        await self.stream.send_all(self._sealer.seal(message))
+    async def send(self, *messages: object) -> None:
+        await self.stream.send_all(b"".join(map(self._sealer.seal, messages)))
 
     async def answers(self, count: int) -> list[wire.ClientAnswer]:
         found: list[wire.ClientAnswer] = []

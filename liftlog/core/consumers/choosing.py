@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from liftlog.batchparts import copied_part, subjects_from
@@ -34,7 +35,7 @@ def choose(log: PartitionId, batches: Sequence[Batch], flight: Flight, start: in
         begin = batch.base_offset if again else start
         picked, frame = take(log, batch, flight, begin, again, most - len(counts))
         if picked:
-            counts += [(offset, flight.count(offset) + 1) for offset in picked]
+            counts += flight.next_counts(picked)
             frames.append(frame)
         if len(counts) >= most:
             return Chosen(counts, frames, counts[-1][0] + 1)
@@ -50,9 +51,10 @@ def _filtered(
     base = header.base_offset
     picked: list[int] = []
     found: list[FoundRecord] = []
+    all_wanted = not again and start >= flight.consumer.since
     for one in find(header, payload, position, flight.wanted, start - base):
         offset = base + one[0]
-        if offset in flight.lapsed if again else flight.wants(offset):
+        if all_wanted or (offset in flight.lapsed if again else flight.wants(offset)):
             picked.append(offset)
             found.append(one)
             if len(picked) >= most:
@@ -65,7 +67,10 @@ def _unfiltered(
     log: PartitionId, batch: Batch, flight: Flight, start: int, again: bool, most: int
 ) -> tuple[list[int], bytes]:
     """What is picked of a batch, and a frame that holds these records, and others perhaps."""
-    picked: list[int] = []
+    if not again and start >= flight.consumer.since:
+        picked = list(islice(_there(batch, start), most))
+        return picked, _frame(log, batch, picked) if picked else b""
+    picked = []
     for offset in _there(batch, start):
         if offset in flight.lapsed if again else flight.wants(offset):
             picked.append(offset)

@@ -77,9 +77,16 @@ class Flight:
 
     def set_deadline(self, offset: int, tick: int) -> None:
         """It is due again at this tick, if it was not settled before."""
-        self.lapsed.pop(offset, None)
-        self.deadlines[offset] = tick
-        heappush(self.heap, (tick, offset))
+        self.set_deadlines({offset: tick})
+
+    def set_deadlines(self, ticks: dict[int, int]) -> None:
+        """Each of these offsets is due again at its tick, if it was not settled before."""
+        lapsed, heap = self.lapsed, self.heap
+        for offset, tick in ticks.items():
+            if lapsed:
+                lapsed.pop(offset, None)
+            heappush(heap, (tick, offset))
+        self.deadlines.update(ticks)
         if len(self.heap) > HEAP_MIN and len(self.heap) > 2 * len(self.deadlines):
             # Who says "in progress" again and again leaves nothing behind.
             self.heap = [(tick, offset) for offset, tick in self.deadlines.items()]
@@ -87,20 +94,21 @@ class Flight:
 
     def settle(self, offsets: Iterable[int], end: int) -> None:
         """An entry that ends there says that these are done."""
+        settling, dead, lapsed, deadlines = self.settling, self.dead, self.lapsed, self.deadlines
         for offset in offsets:
-            self.settling[offset] = end
-            self.dead.pop(offset, None)
-            self._waits_no_more(offset)
+            settling[offset] = end
+            deadlines.pop(offset, None)
+            if dead:
+                dead.pop(offset, None)
+            if lapsed:
+                lapsed.pop(offset, None)
 
     def dies(self, offsets: Iterable[int], end: int) -> None:
         """An entry that ends there says that these were delivered for the last time (K9)."""
         for offset in offsets:
             self.dead[offset] = end
-            self._waits_no_more(offset)
-
-    def _waits_no_more(self, offset: int) -> None:
-        self.deadlines.pop(offset, None)
-        self.lapsed.pop(offset, None)
+            self.deadlines.pop(offset, None)
+            self.lapsed.pop(offset, None)
 
     def delivers(self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse) -> int:
         """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
@@ -109,10 +117,11 @@ class Flight:
         first, fresh = self.sequence + 1, max(self.ahead, self.consumer.since)
         self.sequence += len(counts)
         self.tally.took(offset for offset, _ in counts if offset >= fresh)
+        due = {count: lapse(count) for count in dict.fromkeys(count for _, count in counts)}
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
-            self.set_deadline(offset, lapse(count))
+        self.set_deadlines({offset: due[count] for offset, count in counts})
         return first
 
     def advance(self, end: int) -> None:
@@ -146,6 +155,15 @@ class Flight:
     def may_end(self, offset: int) -> bool:
         """Whether it is pending, and may be acked or delivered again."""
         return self.is_pending(offset) and offset not in self.dead
+
+    def may_end_of(self, offsets: Iterable[int]) -> list[int]:
+        """Those of these that may be."""
+        flying, pending, settling, dead = self.flying, self.consumer.pending, self.settling, self.dead
+        return [
+            offset
+            for offset in offsets
+            if (offset in flying or offset in pending) and offset not in settling and offset not in dead
+        ]
 
     def ends_at(self, offset: int) -> int:
         """Where the entry ends that says that it is done, or dead, as far as that is not folded; else 0."""
@@ -181,6 +199,14 @@ class Flight:
         """How often it was delivered so far."""
         flying = self.flying.get(offset)
         return flying[0] if flying is not None else self.consumer.pending.get(offset, 0)
+
+    def next_counts(self, offsets: Iterable[int]) -> list[tuple[int, int]]:
+        """Each with how often it was delivered when it is once more."""
+        flying, pending = self.flying, self.consumer.pending
+        return [
+            (offset, 1 + (flying[offset][0] if offset in flying else pending.get(offset, 0)))
+            for offset in offsets
+        ]
 
     def lapse(self, now: int) -> list[int]:
         """Take whose time is over at this tick, ascending."""

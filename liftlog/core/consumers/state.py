@@ -80,7 +80,11 @@ class Consumer:
     def delivered(self, entry: Delivered) -> None:
         for offset, length, count in entry.runs:
             self.sequence += length
-            for one in range(offset, offset + length):
+            run = range(offset, offset + length)
+            if self.position <= offset and offset + length <= entry.end:
+                self.pending.update(dict.fromkeys(run, count))
+                continue
+            for one in run:
                 if self.position <= one < entry.end or one in self.pending:
                     self.pending[one] = count
         for epoch, start in entry.line:
@@ -99,9 +103,11 @@ class Consumer:
             self.pending.update(dict.fromkeys(range(offset, offset + length), count))
 
     def done(self, entry: Done) -> None:
+        pending, dead = self.pending, self.dead
         for offset in offsets_of(entry.runs):
-            self.pending.pop(offset, None)
-            self.dead.pop(offset, None)
+            pending.pop(offset, None)
+            if dead:
+                dead.pop(offset, None)
 
     def died(self, entry: Dead) -> None:
         """These were delivered for the last time."""

@@ -28,7 +28,8 @@ class FlightTally:
 
     def took(self, offsets: Iterable[int]) -> None:
         """These are delivered: they are not to come any more."""
-        self.matches = max(0, self.matches - sum(offset < self.upto for offset in offsets))
+        if self.matches:
+            self.matches = max(0, self.matches - sum([offset < self.upto for offset in offsets]))
 
     def passed(self, end: int) -> None:
         """The position moves to `end`."""

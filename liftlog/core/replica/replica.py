@@ -10,6 +10,8 @@ moved, storage's next job. What is to follow all of that, the next fetch, or the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.follower import Follower
@@ -628,14 +630,11 @@ class Replica(LogView):
             self.roles.purges.check()
 
     @entry
-    def write(self, client: ClientRef, request: Deleting | ConsumerRequest) -> None:
+    def write(self, asked: Sequence[tuple[ClientRef, Deleting | ConsumerRequest]]) -> None:
         """R21, K1-K8: this leader answers by the journal, and writes into it."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
-            if isinstance(request, Deleting):
-                journal.roles.delete(client, request, self.log, journal.removed)
-            else:
-                journal.roles.consume(client, request)
+            journal.roles.ask(asked, self.log, journal.removed)
             for one in self._both():
                 one._settle()
 

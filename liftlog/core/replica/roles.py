@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from liftlog.core.metadata.records import PartitionState
@@ -142,10 +143,21 @@ class LeaderRoles(NamedTuple):
         asks = self.consumers is not None and event.request == self.consumers.asked
         return asks and self.consumers is not None and not self.consumers.told(event)
 
-    def consume(self, client: ClientRef, request: ConsumerRequest) -> None:
-        """K1-K8: of a journal: somebody asks about a consumer."""
-        if self.consumers is not None:
-            self.consumers.ask(client, request)
+    def ask(
+        self,
+        asked: Sequence[tuple[ClientRef, Deleting | ConsumerRequest]],
+        data: LogState,
+        removed: Removed | None,
+    ) -> None:
+        """R21, K1-K8: of a journal: somebody has messages deleted, or asks about consumers."""
+        consuming = []
+        for client, request in asked:
+            if isinstance(request, Deleting):
+                self.delete(client, request, data, removed)
+            else:
+                consuming.append((client, request))
+        if consuming and self.consumers is not None:
+            self.consumers.ask(consuming)
 
     def supply(self, read: LogRead | None) -> None:
         """Of a journal: more of the data is committed, or storage has read some."""

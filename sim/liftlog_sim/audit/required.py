@@ -66,6 +66,7 @@ REQUIRED_MARKS = (
     "K1.unknown",
     "K2.said-again",
     "K3.settled",
+    "K3.together",
     "K4.again",
     "K4.recorded",
     "K4.unrecorded",

@@ -311,6 +311,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "an ack is answered when its leader has written it, and not when it is committed"),
     ("repeated_ack_answered_at_once", "K3", "consumers",
      "who acks once more is answered at once, whether the first ack is committed or not"),
+    ("joined_acks_name_first", "K3", "consumers",
+     "of acks that come together the entry names what the first one says, and all are answered"),
     ("ack_of_all_before", "K6", "consumers",
      "an ack of a message is one of all that are pending before it"),
     ("pin_not_looked_at", "K10", "consumers",

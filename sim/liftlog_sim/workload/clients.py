@@ -53,14 +53,22 @@ class ClientHub:
         self.on_request: Callable[[ClientMessage], None] = lambda request: None
 
     def request(
-        self, name: str, node: int, request: ClientMessage, on_reply: OnReply, timeout_us: int
+        self,
+        name: str,
+        node: int,
+        request: ClientMessage,
+        on_reply: OnReply,
+        timeout_us: int,
+        way: str = "",
     ) -> None:
-        """Send `request` to a node; `on_reply` is called exactly once. `name`: of the client's operation."""
+        """Send `request` to a node; `on_reply` is called exactly once. `name`: of the client's operation.
+        Requests of one `way` that are sent in one instant arrive in one.
+        """
         self.on_request(request)
         self._next += 1
         client = self._next
         author = self._authors.asks(request)
-        draws = self._cluster.chances.draws("ways", name)
+        draws = self._cluster.chances.draws("ways", way or name)
         jitter_us = self._cluster.knobs.client_jitter_us
         there_us = LEAST_US + draws.randrange(jitter_us + 1)
         back_us = LEAST_US + draws.randrange(jitter_us + 1)

@@ -97,6 +97,8 @@ REPEATS = 3
 SOON_US, LATE_US = 800 * MILLISECOND, 12 * SECOND
 """What became of a message is said within the one or the other."""
 LATE_SHARE = 0.12
+APART_SHARE = 0.5
+"""How often each message of a run is acked by a request of its own, all in one instant."""
 AGAIN_SHARE = 0.1
 """How often somebody has not heard the answer."""
 MORE_SHARE, MORE_MAX, MORE_US = 0.6, 4, 100 * MILLISECOND
@@ -217,9 +219,15 @@ class ConsumingClient:
             self._pull(target, number, turn.name, turn.draws, 0)
 
     def ask(
-        self, name: str, target: Target, request: ClientMessage, draws: Draws, on_reply: OnReply
+        self,
+        name: str,
+        target: Target,
+        request: ClientMessage,
+        draws: Draws,
+        on_reply: OnReply,
+        way: str = "",
     ) -> None:
-        """Mostly of who was last seen to lead."""
+        """Mostly of who was last seen to lead. `way`: as of `ClientHub.request`."""
         node, leading = self._shared.any_node(draws), leading_of(self._account, target)
         if leading is not None and draws.random() < LEADER_SHARE:
             node = leading[1]
@@ -233,7 +241,7 @@ class ConsumingClient:
             except Violation as violation:
                 self._account.fail(violation)
 
-        self._shared.hub.request(name, node, request, answered, TIMEOUT_US)
+        self._shared.hub.request(name, node, request, answered, TIMEOUT_US, way)
 
     def _create(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)
@@ -342,11 +350,15 @@ class ConsumingClient:
                 continue  # Forgotten.
             how = ACK if chance < 0.8 else TERM if chance < 0.87 else NAK if chance < 0.95 else PROGRESS
             after_us = own.randrange(LATE_US if own.random() < LATE_SHARE else SOON_US)
-            request = SettleRequest(target.partition, reply.consumer, how, [(first, length)])
             if how in (ACK, TERM):
                 self._account.consumers(target.partition).says(reply.consumer, range(first, first + length))
-            told = Settling(self, f"{name}/settles/{place}", target, request, own)
-            self._cluster.kernel.after(after_us, told.send)
+            apart = how == ACK and own.part("apart").random() < APART_SHARE
+            runs = [(offset, 1) for offset in range(first, first + length)] if apart else [(first, length)]
+            way = f"{name}/settles/{place}"
+            for run in runs:
+                request = SettleRequest(target.partition, reply.consumer, how, [run])
+                told = Settling(self, f"{way}/{run[0]}" if apart else way, target, request, own, way)
+                self._cluster.kernel.after(after_us, told.send)
 
     def settled(
         self, target: Target, request: SettleRequest, reply: SettledReply, asked_us: int
@@ -364,11 +376,19 @@ class ConsumingClient:
 class Settling:
     """What became of messages, said until somebody answers, and now and then once more."""
 
-    __slots__ = ("_asked_us", "_client", "_draws", "_left", "_name", "_request", "_target")
+    __slots__ = ("_asked_us", "_client", "_draws", "_left", "_name", "_request", "_target", "_way")
 
     def __init__(
-        self, client: ConsumingClient, name: str, target: Target, request: SettleRequest, draws: Draws
+        self,
+        client: ConsumingClient,
+        name: str,
+        target: Target,
+        request: SettleRequest,
+        draws: Draws,
+        way: str,
     ) -> None:
+        """`way`: those of one have what they say arrive in one instant."""
+        self._way = way
         self._client = client
         self._name = name
         self._target = target
@@ -384,7 +404,8 @@ class Settling:
         draws = self._draws.part("send", self._left)
         name = f"{self._name}/{self._left}"
         self._asked_us = self._client.kernel.now_us
-        self._client.ask(name, self._target, self._request, draws, self._answered)
+        way = f"{self._way}/{self._left}"
+        self._client.ask(name, self._target, self._request, draws, self._answered, way)
 
     def _answered(self, reply: object) -> None:
         draws = self._draws.part("again", self._left)

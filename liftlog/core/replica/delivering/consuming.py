@@ -10,7 +10,7 @@ by the leader of the epoch that wrote it (K4). So a message has at most one deli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.choosing import choose
@@ -182,35 +182,40 @@ class ConsumersLead:
 
     # -- what clients ask ---------------------------------------------------------------------------
 
-    def ask(self, client: ClientRef, request: ConsumerRequest) -> None:
-        """Answer it, or have it wait."""
+    def ask(self, asked: Sequence[tuple[ClientRef, ConsumerRequest]]) -> None:
+        """Answer these, or have them wait. What is written for them is one batch."""
         refusal = self._inherited.refusal(self.write)
-        if refusal is not None:
-            self.reply(client, refusal)
-        elif len(self._answers) + len(self._asked) >= ANSWERS_MAX:
-            text = "too many requests about consumers wait here; try again"
-            self.reply(client, ErrorReply(ERR_OVERLOAD, text, True))
-        else:
-            match request:
-                case CreateConsumerRequest():
-                    self._making.create(client, request)
-                case AlterConsumerRequest():
-                    if self.flight(request.consumer) is None:
-                        return self.unknown_number(client, request.consumer)
-                    self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
-                case DeleteConsumerRequest():
-                    if not self._making.delete(client, request.name):
-                        text = f"consumer {request.name!r} does not exist"
-                        self.reply(client, self._no_consumer(text))
-                case ConsumersRequest():
-                    self.show(client, request.name, waits=True)
-                case PullRequest():
-                    self._pull(client, request)
-                case SettleRequest():
-                    self._settling.settle(client, request)
-                case UnpinRequest():
-                    self._unpin(client, request)
+        room = ANSWERS_MAX - len(self._answers) - len(self._asked) if refusal is None else 0
+        settling = []
+        for place, (client, request) in enumerate(asked):
+            if place >= room:
+                text = "too many requests about consumers wait here; try again"
+                self.reply(client, refusal or ErrorReply(ERR_OVERLOAD, text, True))
+            elif isinstance(request, SettleRequest):
+                settling.append((client, request))
+            else:
+                self._take(client, request)
+        self._settling.settle(settling)
         self._flush()
+
+    def _take(self, client: ClientRef, request: ConsumerRequest) -> None:
+        match request:
+            case CreateConsumerRequest():
+                self._making.create(client, request)
+            case AlterConsumerRequest():
+                if self.flight(request.consumer) is None:
+                    return self.unknown_number(client, request.consumer)
+                self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
+            case DeleteConsumerRequest():
+                if not self._making.delete(client, request.name):
+                    text = f"consumer {request.name!r} does not exist"
+                    self.reply(client, self._no_consumer(text))
+            case ConsumersRequest():
+                self.show(client, request.name, waits=True)
+            case PullRequest():
+                self._pull(client, request)
+            case UnpinRequest():
+                self._unpin(client, request)
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""

@@ -6,8 +6,8 @@ put off    not acked, or in work: the leader alone remembers until when, and ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from liftlog.core.consumers.agenda import Agenda
 from liftlog.core.consumers.entries import ACKED, TERMINATED
@@ -29,7 +29,7 @@ from liftlog.messages import (
     offsets_of,
     runs_of,
 )
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, PartitionId
 
 
 class SettleDesk(Protocol):
@@ -56,6 +56,25 @@ class SettleDesk(Protocol):
     def wait_for(self, client: ClientRef, end: int, reply: SettledReply) -> None: ...
 
 
+class Said(NamedTuple):
+    """What one client says of messages that one consumer was given."""
+
+    client: ClientRef
+    request: SettleRequest
+    flight: Flight
+    offsets: list[int]
+
+    def joins(self, other: Said) -> bool:
+        """Whether it says the same to the same consumer."""
+        return self.flight is other.flight and self.request.how == other.request.how
+
+    def reply(self, partition: PartitionId, end: int) -> SettledReply:
+        """What is answered: `unknown` is what this leader has not delivered."""
+        ahead = self.flight.ahead
+        unknown = runs_of([offset for offset in self.offsets if offset >= ahead])
+        return SettledReply(partition, self.request.consumer, end, unknown)
+
+
 class Settlements:
     """Of one leader, in one epoch."""
 
@@ -68,59 +87,99 @@ class Settlements:
         self._agenda = agenda
         self._desk = desk
 
-    def settle(self, client: ClientRef, request: SettleRequest) -> None:
-        """Note it, and answer: what is done when that is committed."""
+    def settle(self, asked: Sequence[tuple[ClientRef, SettleRequest]]) -> None:
+        """Note it, and answer: what is done when that is committed. Of those that come behind each other, and
+        say the same to one consumer, one entry is made.
+        """
+        together: list[Said] = []
+        named = 0
+        for client, request in asked:
+            said = self._read(client, request)
+            if said is None:
+                continue
+            named += len(said.offsets)
+            if together and (named > SETTLE_MAX or not said.joins(together[0])):
+                self._end(together)
+                together, named = [], len(said.offsets)
+            if request.how in (ACK, TERM):
+                together.append(said)
+            else:
+                self._put_off(said)
+        if together:
+            self._end(together)
+
+    def _read(self, client: ClientRef, request: SettleRequest) -> Said | None:
+        """What it says; None: it is answered."""
         mutants = self._ctx.mutants
         flight = self._desk.flight(request.consumer)
         if flight is None and mutants.ack_of_deleted_counts:
             flight = self._desk.flight(max(self._removed.consumers.by_number, default=0))
         if flight is None:
             self._desk.unknown_number(client, request.consumer)
-            return
+            return None
         self._desk.heard(flight)
+        text = ""
         if request.how not in SETTLES:
             text = f"{request.how!r} is not one of {', '.join(SETTLES)}"
-            self._desk.reply(client, ErrorReply(ERR_INVALID, text, False))
-            return
-        if sum(length for _, length in request.runs) > SETTLE_MAX:
+        elif sum(length for _, length in request.runs) > SETTLE_MAX:
             text = f"one request may name {SETTLE_MAX} messages: send several"
+        if text:
             self._desk.reply(client, ErrorReply(ERR_INVALID, text, False))
-            return
+            return None
         offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
         if mutants.ack_of_all_before:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
-        fresh = [offset for offset in offsets if flight.may_end(offset)]
-        unknown = [offset for offset in offsets if offset >= flight.ahead]
         if request.how == ACK and any(offset in flight.dead for offset in offsets):
             self._ctx.mark("K9.late-ack")
-        reply = SettledReply(self._data.id, request.consumer, 0, runs_of(unknown))
-        if request.how not in (ACK, TERM):
-            self._put_off(flight, fresh, request)
-            self._desk.reply(client, reply)
-            return
-        end = max((flight.ends_at(offset) for offset in offsets), default=0)
-        if fresh:
-            acked = request.how == ACK
-            end = (
-                self._desk.done(flight, fresh, ACKED)
-                if acked
-                else self._desk.no_more(flight, fresh, TERMINATED)
-            )
-            self._ctx.mark("K3.settled")
-        elif end > self._removed.folded:
-            self._ctx.mark("K3.repeat")
-        # What is done by an entry that was folded before is known by all that is folded.
-        end = max(end, 0 if fresh else self._removed.folded)
-        if mutants.ack_answered_at_append if fresh else mutants.repeated_ack_answered_at_once:
-            self._desk.reply(client, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
-            return
-        self._desk.wait_for(client, end, SettledReply(reply.partition, reply.consumer, end, reply.unknown))
+        return Said(client, request, flight, offsets)
 
-    def _put_off(self, flight: Flight, offsets: list[int], request: SettleRequest) -> None:
+    def _end(self, together: list[Said]) -> None:
+        """These say the same to one consumer: that messages do not come again."""
+        flight, how = together[0].flight, together[0].request.how
+        ending: dict[int, None] = {}
+        told: list[tuple[Said, bool]] = []
+        for said in together:
+            fresh = [offset for offset in flight.may_end_of(said.offsets) if offset not in ending]
+            if not (ending and self._ctx.mutants.joined_acks_name_first):
+                ending.update(dict.fromkeys(fresh))
+            told.append((said, bool(fresh)))
+        end = 0
+        if ending:
+            self._ctx.mark("K3.settled")
+            if len(together) > 1:
+                self._ctx.mark("K3.together")
+            offsets = sorted(ending)
+            end = (
+                self._desk.done(flight, offsets, ACKED)
+                if how == ACK
+                else self._desk.no_more(flight, offsets, TERMINATED)
+            )
+        for said, is_new in told:
+            self._promise(said, end, is_new)
+
+    def _promise(self, said: Said, end: int, is_new: bool) -> None:
+        """Answer when that is committed. `is_new`: by the entry that ends there; else by an earlier one."""
+        mutants, folded = self._ctx.mutants, self._removed.folded
+        if not is_new:
+            end = max(map(said.flight.ends_at, said.offsets), default=0)
+            if end > folded:
+                self._ctx.mark("K3.repeat")
+            # What is done by an entry that was folded before is known by all that is folded.
+            end = max(end, folded)
+        reply = said.reply(self._data.id, end)
+        if mutants.ack_answered_at_append if is_new else mutants.repeated_ack_answered_at_once:
+            self._desk.reply(said.client, reply)
+        else:
+            self._desk.wait_for(said.client, end, reply)
+
+    def _put_off(self, said: Said) -> None:
         """Not acked, or in work: from when on these are due again."""
+        flight, request = said.flight, said.request
         lapse = self._desk.lapse(flight.consumer)
         at = self._desk.after(request.delay_ms) if request.delay_ms else self._ctx.ticks
-        for offset in offsets:
+        for offset in filter(flight.may_end, said.offsets):
             flight.set_deadline(offset, at if request.how == NAK else lapse(flight.count(offset)))
         self._agenda.set_alarm(flight)
+        reply = said.reply(self._data.id, 0)
         self._desk.serve(flight)
+        self._desk.reply(said.client, reply)
