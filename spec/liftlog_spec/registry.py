@@ -366,6 +366,23 @@ MODELS: dict[str, ModelEntry] = {
             small={"entries": 2, "epochs": 2},
         ),
         ModelEntry(
+            "filtered-reads",
+            "liftlog_spec.models.filtered_reads",
+            "FilteredReads",
+            "a reader that is sent what matches, and told up to where was looked, by any copy",
+            {
+                "nodes": "Copies",
+                "records": "Records",
+                "room": "Room",
+                "elections": "Elections",
+                "deletes": "Deletes",
+                "trims": "Trims",
+                "thinned": "Thinned",
+            },
+            ("trims", "thinned"),
+            small={"nodes": 1},
+        ),
+        ModelEntry(
             "full-subjects",
             "liftlog_spec.models.full_subjects",
             "FullSubjects",
