@@ -69,8 +69,8 @@ class FilteredReads(Model):
     """Those of its records that match."""
     hw = Var(Count)
     elections = Var(Range(0, Elections))
-    journal = Var(Seq(Offset, Deletes))
-    """What was deleted, in order; committed."""
+    journal = Var(Seq(Set(Offset), Deletes))
+    """By each committed entry: what was deleted up to there."""
     start = Var(Count)
     trims = Var(Range(0, Trims))
     spare = Var(Set(Offset))
@@ -95,7 +95,10 @@ class FilteredReads(Model):
     # -- words ---------------------------------------------------------------------------------------------
 
     def is_deleted(s, at, heeded):
-        return Exists(numbers(0, heeded), lambda i: s.journal[i] == at)
+        return And(heeded > 0, member(at, s.journal[heeded - 1]))
+
+    def all_deleted(s):
+        return If(size(s.journal) > 0, last(s.journal), [])
 
     def is_due(s, at):
         """If it matches, nobody may leave it out."""
@@ -128,8 +131,8 @@ class FilteredReads(Model):
 
     @action
     def Delete(s, at: Offset):
-        when(at < s.hw, size(s.journal) < s.Deletes, ~s.is_deleted(at, size(s.journal)))
-        s.journal = append(s.journal, at)
+        when(at < s.hw, size(s.journal) < s.Deletes, ~member(at, s.all_deleted()))
+        s.journal = append(s.journal, with_member(s.all_deleted(), at))
 
     @action
     def Trim(s, to: Count):
@@ -166,7 +169,7 @@ class FilteredReads(Model):
     def Ask(s, c: Copy, looked: Count):
         """The reader asks from its position on; a copy looks, and answers."""
         reach = s.known[c] if s.variant != "looks-above-hw" else s.end
-        when(is_none(s.answer), s.position <= looked, looked <= reach)
+        when(is_none(s.answer), s.position <= looked, looked <= maximum(reach, s.position))
         if s.variant != "journal-not-minded":
             when(s.seen <= s.heeds[c])
         there = such_that(s.wanted, lambda i: And(s.position <= i, i < looked, s.is_sent(c, i)))
