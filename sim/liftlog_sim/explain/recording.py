@@ -33,6 +33,7 @@ from liftlog_sim.explain.origins import Origins, named_node
 from liftlog_sim.explain.rules import RAFT, rule_of
 from liftlog_sim.explain.states import State, difference, state_of
 from liftlog_sim.kernel import SECOND
+from liftlog_sim.refine.clients import HeldClients
 from liftlog_sim.refine.replicas import Disagreeing, Refining
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
@@ -66,6 +67,8 @@ class Witness:
         world.observer.on_step = self._step
         world.observer.on_raised = self._raised
         world.observer.refining = _Model(world, self, strict)
+        if strict:
+            world.account.held = HeldClients(world.observer.checks.counts)
         told = world.account.on_row
 
         def row(what: str, detail: str) -> None:

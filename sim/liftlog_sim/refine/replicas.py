@@ -15,6 +15,7 @@ from liftlog.messages import Durable, Outcome, Received
 from liftlog.trace.parting import OF_REPLICAS, OF_THE_GROUP, Parts, parted
 from liftlog.trace.replica_recorder import Seen, Told
 from liftlog_sim.kernel import Kernel
+from liftlog_sim.refine.clients import READER, READER_ACTIONS
 from liftlog_sim.refine.raft import (
     BASIC_RAFT_ACTIONS,
     NAME,
@@ -74,7 +75,7 @@ def required_actions() -> list[str]:
 
     actions = IsrSteps(moves="right", alters="right").actions
     wanted = [action.name for action in actions if action.name not in RARE_ACTIONS]
-    return wanted + required_raft_actions()
+    return wanted + required_raft_actions() + [f"{READER} {name}" for name in READER_ACTIONS]
 
 
 ReplicaNote = tuple[int, int, RefinedProcess, Seen]

@@ -99,10 +99,12 @@ def _studied(study: Study, options: RunOptions, plan: Plan | None, watch: Watch 
 
 def _refining(watch: Watch | None) -> Watch:
     """The model watches as well."""
+    from liftlog_sim.refine.clients import HeldClients
     from liftlog_sim.refine.replicas import Refining
 
     def both(world: World) -> None:
         world.observer.refining = Refining(world.observer.checks.counts, world.kernel)
+        world.account.held = HeldClients(world.observer.checks.counts)
         if watch is not None:
             watch(world)
 

@@ -164,9 +164,16 @@ def verdict(options: RunOptions, world: World, violation: Violation | None, seco
         marks=dict(sorted({**observer.marks, **observer.metadata_counts}.items())),
         checks=dict(observer.checks.counts),
         replay=options.replay_command(),
-        refined=observer.refining.counters() if observer.refining is not None else {},
+        refined=_refined(world),
         encounters=world.encounters.named(),
     )
+
+
+def _refined(world: World) -> dict[str, int]:
+    """What was held against models."""
+    refining, held = world.observer.refining, world.account.held
+    found = refining.counters() if refining is not None else {}
+    return found | held.counters() if held is not None else found
 
 
 # -- healing -----------------------------------------------------------------------------------------------

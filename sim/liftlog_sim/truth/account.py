@@ -17,6 +17,7 @@ from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.activity import is_data
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.consumers import ConsumerTruth
+from liftlog_sim.truth.filtered import ClientWitness
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import LetterTruth
 from liftlog_sim.truth.metadata import AFAR, MetadataTruth
@@ -51,6 +52,8 @@ class Account:
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
+        self.held: ClientWitness | None = None
+        """Who holds clients against models, if the run is refined."""
 
     def count(self, what: str, number: int = 1) -> None:
         self.counters[what] = self.counters.get(what, 0) + number

@@ -9,12 +9,13 @@ heeded, or the reader has seen, is not sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from liftlog.messages import FilteredReadRequest, ReadReply
 from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.contents import Contents
+from liftlog_sim.truth.invariants import PartitionTruth
 
 
 class FilteredAnswer(NamedTuple):
@@ -26,6 +27,38 @@ class FilteredAnswer(NamedTuple):
     reply: ReadReply
     records: Iterable[Record]
     heeded: int
+
+
+class AnswerSeen(NamedTuple):
+    """An answer of a node, with what is true of the partition. `gone`: what the journal names, by offset, and
+    below which of its own offsets.
+    """
+
+    node: int
+    answer: FilteredAnswer
+    truth: PartitionTruth
+    compact: bool
+    gone: dict[int, int]
+
+
+class ReaderWitness(Protocol):
+    """Who holds a reader to more than this (`refine/clients.py`)."""
+
+    def answered(self, seen: AnswerSeen) -> None:
+        """Raises Violation."""
+        ...
+
+
+class ClientWitness(Protocol):
+    """The same of all such readers."""
+
+    def reader(self, first: int) -> ReaderWitness:
+        """One begins at this offset."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """What was done, for the run's result."""
+        ...
 
 
 def problem_of(

@@ -390,7 +390,7 @@ class Observer:
         """No model knows of what comes; what was before has to be explained. Raises Violation."""
         if self.refining is not None:
             self.refining.check()
-            self.refining = None
+            self.refining = self._account.held = None
 
     def _look_at_raft(self, machine: Machine, raft: Raft, view: _View) -> None:
         """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""

@@ -21,7 +21,7 @@ from liftlog.types import PartitionId
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.truth.filtered import FilteredAnswer, problem_of
+from liftlog_sim.truth.filtered import AnswerSeen, FilteredAnswer, ReaderWitness, problem_of
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.targets import WORDS, Target
@@ -32,9 +32,11 @@ AGAIN_SHARE = 0.05
 
 
 class FilteredPlace:
-    """How far it has come on one partition, with which filter. `earliest`: it asks where the log begins."""
+    """How far it has come on one partition, with which filter. `earliest`: it asks where the log begins.
+    `witness`: who holds it against the model.
+    """
 
-    __slots__ = ("dropped", "earliest", "keys", "offset", "subjects")
+    __slots__ = ("dropped", "earliest", "keys", "offset", "subjects", "witness")
 
     def __init__(self, subjects: list[str], keys: list[bytes]) -> None:
         self.subjects = subjects
@@ -42,6 +44,7 @@ class FilteredPlace:
         self.offset = 0
         self.dropped = -1
         self.earliest = True
+        self.witness: ReaderWitness | None = None
 
 
 class FilteredReader:
@@ -169,6 +172,9 @@ class FilteredReader:
         problem = problem_of(answer, truth.contents, truth.hw, target.config.compact, gone)
         if problem:
             raise Violation("FilteredExactly", f"{text}, {problem}")
+        if (held := self._account.held) is not None:
+            place.witness = place.witness or held.reader(request.offset)
+            place.witness.answered(AnswerSeen(server, answer, truth, target.config.compact, gone))
         if reply.next_offset > request.offset:
             truth.read_below_purge(server, request.offset, purged)
         self._seen[target.partition] = (
