@@ -75,7 +75,7 @@ def draw(seed: int, length: int = 25) -> list[Step]:
     if newer.random() < 0.35:
         config = newer.choice(NEWER)
     # nats-server forgets what a consumer of last messages waits for when one of them is removed.
-    limited = "max_msgs_per_subject" in config or "allow_rollup_hdrs" in config
+    limited = bool({"max_msgs_per_subject", "allow_rollup_hdrs", "retention"} & set(config))
     kept = not limited and random.Random(f"kept {seed}").random() < 0.3
     """Nothing is removed."""
     copying = random.Random(f"copies {seed}")
