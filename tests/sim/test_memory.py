@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from random import Random
 
+import msgspec
 import pytest
 
 from liftlog.core.node import Node
@@ -12,6 +13,8 @@ from liftlog.types import BEGINNING, Entry, EpochStart
 from liftlog_sim.bench.measuring import long_run
 from liftlog_sim.devices.inode import Inode
 from liftlog_sim.kernel import SECOND
+from liftlog_sim.profiles.lasting import ENTRIES, MESSAGES
+from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs import memory
 from liftlog_sim.runs.runner import RunOptions, run_seed
 from liftlog_sim.truth.invariants import Checks
@@ -135,6 +138,18 @@ def test_what_a_run_retains_grows_with_what_was_committed_and_with_nothing_else(
     run_seed(RunOptions(seed=2, nodes=3, duration_s=125), attach)
     (starts, committed), (later_starts, later_committed) = looks
     assert later_starts > starts + 20 and later_committed > 2 * committed
+
+
+def test_a_world_that_lasts_bounds_what_it_stores_and_no_other_is_changed() -> None:
+    usual = draw_knobs(2, nodes=3, duration_s=300)
+    assert usual.streams == draw_knobs(2, nodes=3).streams and not usual.takes_snapshots
+    lasting = draw_knobs(2, nodes=3, duration_s=301)
+    assert lasting.snapshot_entries == ENTRIES
+    assert [one.retention_messages for one in lasting.streams] == [MESSAGES]
+    assert msgspec.structs.replace(lasting, **_OF_LENGTH) == msgspec.structs.replace(usual, **_OF_LENGTH)
+
+
+_OF_LENGTH = {"duration_us": 0, "streams": (), "snapshot_entries": 0}
 
 
 @pytest.mark.nightly
