@@ -13,7 +13,7 @@ from liftlog.types import BEGINNING, Entry, EpochStart
 from liftlog_sim.bench.measuring import long_run
 from liftlog_sim.devices.inode import Inode
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.profiles.lasting import ENTRIES, MESSAGES
+from liftlog_sim.profiles.lasting import ENTRIES, MESSAGES, SPAN
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs import memory
 from liftlog_sim.runs.runner import RunOptions, run_seed
@@ -144,12 +144,12 @@ def test_a_world_that_lasts_bounds_what_it_stores_and_no_other_is_changed() -> N
     usual = draw_knobs(2, nodes=3, duration_s=300)
     assert usual.streams == draw_knobs(2, nodes=3).streams and not usual.takes_snapshots
     lasting = draw_knobs(2, nodes=3, duration_s=301)
-    assert lasting.snapshot_entries == ENTRIES
+    assert (lasting.snapshot_entries, lasting.proposal_span) == (ENTRIES, SPAN)
     assert [one.retention_messages for one in lasting.streams] == [MESSAGES]
     assert msgspec.structs.replace(lasting, **_OF_LENGTH) == msgspec.structs.replace(usual, **_OF_LENGTH)
 
 
-_OF_LENGTH = {"duration_us": 0, "streams": (), "snapshot_entries": 0}
+_OF_LENGTH = {"duration_us": 0, "streams": (), "snapshot_entries": 0, "proposal_span": 0}
 
 
 @pytest.mark.nightly
