@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from random import Random
 
 import msgspec
@@ -13,7 +14,7 @@ from liftlog.types import BEGINNING, Entry, EpochStart
 from liftlog_sim.bench.measuring import long_run
 from liftlog_sim.devices.inode import Inode
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.profiles.lasting import ENTRIES, MESSAGES
+from liftlog_sim.profiles.lasting import ENTRIES, MESSAGES, SPAN
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs import memory
 from liftlog_sim.runs.runner import RunOptions, run_seed
@@ -22,6 +23,7 @@ from liftlog_sim.truth.leaders_log import LeadersLog
 from liftlog_sim.truth.raft import RaftTruth
 from liftlog_sim.world import World
 
+GROWTH_BYTES = 15_000_000
 LOOKS_US = (40 * SECOND, 120 * SECOND)
 
 
@@ -144,23 +146,43 @@ def test_a_world_that_lasts_bounds_what_it_stores_and_no_other_is_changed() -> N
     usual = draw_knobs(2, nodes=3, duration_s=300)
     assert usual.streams == draw_knobs(2, nodes=3).streams and not usual.takes_snapshots
     lasting = draw_knobs(2, nodes=3, duration_s=301)
-    assert lasting.snapshot_entries == ENTRIES
+    assert (lasting.snapshot_entries, lasting.proposal_span) == (ENTRIES, SPAN)
     assert [one.retention_messages for one in lasting.streams] == [MESSAGES]
     assert msgspec.structs.replace(lasting, **_OF_LENGTH) == msgspec.structs.replace(usual, **_OF_LENGTH)
 
 
-_OF_LENGTH = {"duration_us": 0, "streams": (), "snapshot_entries": 0}
+_OF_LENGTH = {"duration_us": 0, "streams": (), "snapshot_entries": 0, "proposal_span": 0}
 
 
 @pytest.mark.nightly
 def test_an_hour_of_a_world_stays_small() -> None:
-    """580 MB before long runs were tidied up. What a node of this world stores is never dropped: its disks
-    hold 20 MB in the end, and what nodes remember of it grows as they do.
-    """
+    """580 MB before long runs were tidied up, 260 before they kept short what they store."""
     hour = long_run(2, 60)
-    assert max(hour.mb) < 200
-    process_kb, disks_kb = hour.growth_kb()
-    assert process_kb < disks_kb + 2000
+    assert max(hour.mb) < 150 and max(hour.disks_mb) < 8
+    process_kb, _ = hour.growth_kb()
+    assert process_kb < 1500
+
+
+@pytest.mark.nightly
+def test_what_lives_grows_little_between_10_and_30_simulated_minutes() -> None:
+    """Of what Python has allocated, the simulated disks and the models' states among it."""
+    held: list[int] = []
+
+    def attach(world: World) -> None:
+        def stepped(*step: object) -> None:
+            if len(held) < 2 and world.kernel.now_us >= (10, 30)[len(held)] * 60 * SECOND:
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+
+        world.observer.on_step = stepped
+
+    tracemalloc.start(1)
+    try:
+        assert run_seed(RunOptions(seed=2, nodes=3, duration_s=1801, refine=True), attach).good
+    finally:
+        tracemalloc.stop()
+    at_10, at_30 = held
+    assert at_10 < 25_000_000 and at_30 - at_10 < GROWTH_BYTES
 
 
 def _nodes() -> int:

@@ -16,6 +16,8 @@ USUAL_US = 300 * SECOND
 """What takes longer lasts."""
 ENTRIES = 200
 """M1p: so many entries the group applies between two snapshots, if it took none otherwise."""
+SPAN = 256
+"""M3: within so many entries a command means something, and its result is remembered, at most."""
 MESSAGES, OF_A_SEGMENT = 500, 50
 """So many messages a stream keeps that kept all."""
 
@@ -25,8 +27,12 @@ def kept_short(knobs: Knobs) -> Knobs:
     if knobs.duration_us <= USUAL_US:
         return knobs
     entries = knobs.snapshot_entries if knobs.takes_snapshots else ENTRIES
-    streams = tuple(_bounded(one) for one in knobs.streams)
-    return msgspec.structs.replace(knobs, snapshot_entries=entries, streams=streams)
+    return msgspec.structs.replace(
+        knobs,
+        snapshot_entries=entries,
+        proposal_span=min(knobs.proposal_span, SPAN),
+        streams=tuple(_bounded(one) for one in knobs.streams),
+    )
 
 
 def _bounded(stream: StreamConfig) -> StreamConfig:

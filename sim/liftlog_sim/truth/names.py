@@ -97,7 +97,7 @@
     MarkerDue            a marker takes nothing that is to stay, nor a marker's place (R24)
     WorkQueueHolds       what a work queue's consumers are done with is gone, see `truth/queues.py` (R26)
     InterestHolds        nothing is left that no consumer is to be given, at the end (R27)
-    HoldsNoMore          no leader stores more messages than its partition may hold (C6)
+    HoldsNoMore          no leader stores more messages than its partition may hold, nor more bytes (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
