@@ -104,7 +104,8 @@ def test_L7_an_id_that_is_too_old_is_not_remembered() -> None:
 def test_L11_no_message_of_a_batch_expects_an_id() -> None:
     world, partition = world_with_ids(allow_batches=True)
     assert world.run_until(lambda: partition in world.subscriptions)
-    publish(world, partition, behind("a", b"_INBOX.0", b"x", "Nats-Batch-Id: b", "Nats-Batch-Sequence: 1"))
+    lines = ("Nats-Batch-Id: b", "Nats-Batch-Sequence: 1", "Nats-Batch-Commit: 1")
+    publish(world, partition, behind("a", b"_INBOX.0", b"x", *lines))
     assert refused(world) == [(ERR_BATCH_HEADER, b"_INBOX.0")]
 
 

@@ -12,6 +12,7 @@ import msgspec
 from liftlog.core.guards import GUARDS, REMOVABLE
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import LiftlogError
+from liftlog_sim.profiles.guards import GUARD_PROFILES
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -524,69 +525,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
     ("birth_not_kept", "M5", "total-loss",
      "a disk that is no founder's takes what a leader sends, and does not keep of which birth that is"),
 )
-
-_GUARDS: tuple[tuple[str, str], ...] = (
-    # A node lacks the guard: its name says which rule, `GUARDS` what happens without it.
-    ("I2.stale-registration", "reorder kills"),
-    ("I2.rolled-back", "wipes"),
-    ("I2.other-incarnation", "power kills shrinking"),
-    ("R3.behind", "power kills partitions"),
-    ("R3.earlier-epoch", "power kills partitions"),
-    ("R3.inherited", "power kills partitions"),
-    ("R4.leader-synced", "power kills mixed"),
-    ("R4.none", "mixed kills partitions"),
-    ("R6.fetch-epoch", "partitions elections compaction"),
-    ("R9.version", "shrinking reorder"),
-    ("R9.joiner", "wipes"),
-    ("R10.hw", "shrinking partitions"),
-    ("R10.epoch-start", "shrinking partitions kills"),
-    ("R10.live", "elections kills wipes"),
-    ("R10.one-pending", "kills shrinking elections"),
-    ("R17.minimum", "sick"),
-    ("R18.probation", "sick shrinking"),
-    ("N2.expiring", "kills mixed partitions"),
-    ("M1.late-vote", "elections"),
-    ("M1.late-reply", "terms elections reorder"),
-    ("M5.other-epoch", "total-loss"),
-    ("M5.other-birth", "total-loss"),
-    ("C6.full", "retention"),
-    ("L1.damaged-envelope", "mixed kills partitions"),
-    ("L2.unread", "repeats"),
-    ("L2.stored", "repeats"),
-    ("L2.fenced", "repeats"),
-    ("L2.due", "repeats"),
-    ("L6.expected-offset", "mixed kills partitions"),
-    ("L6.uncommitted", "mixed kills partitions"),
-    ("L7.unread", "repeats"),
-    ("L7.known", "repeats"),
-    ("L7.uncommitted", "repeats"),
-    ("L7.further-back", "repeats"),
-    ("L7.purge", "repeats"),
-    ("L7.last-id", "repeats"),
-    ("L8.damaged", "mixed kills partitions"),
-    ("L8.count", "mixed kills partitions"),
-    ("L8.subject", "mixed kills partitions"),
-    ("L8.options", "mixed kills partitions"),
-    ("L9.not-known", "mixed kills partitions"),
-    ("L9.unheeded", "removals"),
-    ("R26.shared", "consumers"),
-    ("R27.making", "consumers"),
-    ("K1.unheeded", "consumers"),
-    ("K2.kept", "consumers removals"),
-    ("K4.own", "consumers"),
-    ("K5.inherited", "consumers"),
-    ("K5.folded", "consumers"),
-    ("K7.folded", "consumers"),
-    ("L9.expected-last", "mixed kills partitions"),
-    ("L11.due", "mixed kills partitions"),
-    ("L12.due", "mixed kills partitions"),
-    ("L10.known", "processors"),
-    ("L10.opened", "processors"),
-    ("L10.input", "processors"),
-    ("L10.back", "processors"),
-    ("I3.votes", "growing"),
-    ("I3.heir", "growing"),
-)
 # fmt: on
 
 _REFINED = (
@@ -624,7 +562,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *(
         Mutant(name, name.partition(".")[0], GUARDS[name], tuple(profiles.split()), name in _REFINED)
-        for name, profiles in _GUARDS
+        for name, profiles in GUARD_PROFILES
     ),
 )
 """Those that the simulator catches."""

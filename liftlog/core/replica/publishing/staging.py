@@ -73,10 +73,11 @@ class StagedBatch:
         self.until = 0
         """The tick at which it is given up."""
 
-    def heard(self, until: int) -> None:
-        """The message that was due has come."""
+    def heard(self, until: int, problem: Refusal | None) -> None:
+        """The message that was due has come, and has this problem."""
         self.due += 1
         self.until = until
+        self.spoiled = self.spoiled or problem
 
     def keep(self, record: ParcelRecord, size: int, id: bytes | None) -> None:
         """And is in it."""
@@ -148,8 +149,8 @@ class Staging:
             self._give_up(part.id, ABANDONED.get(refusal.code, ""))
             return wish._replace(refusal=refusal)
         batch = self._open[part.id]
-        batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS))
-        batch.spoiled = batch.spoiled or wish.refusal or _spoils(message, wish, part, batch)
+        problem = wish.refusal or _spoils(message, wish, part, batch)
+        batch.heard(self._ctx.ticks + self._ctx.ticks_of(SILENT_MS), problem)
         if part.kept and batch.spoiled is None:
             self._keep(batch, record, wish)
         if not part.ends:
