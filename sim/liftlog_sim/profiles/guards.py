@@ -65,4 +65,4 @@ GUARD_PROFILES: tuple[tuple[str, str], ...] = (
     ("I3.heir", "growing"),
 )
 # fmt: on
-"""The guard, whose name says which rule, and profiles. `liftlog/core/guards.py` says what happens without it."""
+"""The guard, whose name says which rule, and profiles; `liftlog/core/guards.py` says what it is for."""
