@@ -1,4 +1,4 @@
-"""Holds what readers with a filter are sent against the model of filtered reads while a world runs. Refinement.
+"""Holds what readers with a filter are sent against their model while a world runs (S2): Refinement.
 
 Told by a reader (`workload/filtered.py`) after FilteredExactly has looked at an answer; a world without such
 readers pays nothing. What the model is told of the log is what the account knows to be committed.
