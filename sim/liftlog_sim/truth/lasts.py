@@ -5,6 +5,9 @@ a record that is committed, and at some moment while he waited it was the last o
 count that may be gone: below the log start of some copy, or taken by compaction. Where messages are deleted
 (R21) there is a moment of the journal at which it was so: not before what was committed there when the
 message was sent. StoredAsExpected, RefusedTruly.
+
+Who is refused since a subject holds as many messages as it may (C6): so many of it are committed, that no
+entry deletes which was committed when the message was sent. RefusedTruly.
 """
 
 from __future__ import annotations
@@ -23,6 +26,17 @@ class ExpectedLast(NamedTuple):
     subject: bytes
     since: int
     journal: int = 0
+
+
+class CrowdedSubject(NamedTuple):
+    """`most`: so many messages it may hold. `start`, `journal`: where the log began, and how much of the
+    journal was committed, when another one was sent.
+    """
+
+    subject: bytes
+    most: int
+    start: int
+    journal: int
 
 
 def _never(_: int) -> int:
@@ -54,6 +68,16 @@ class LastsJudge(NamedTuple):
             return f"{what}, the very same"
         problem = self._problem(told, expected, max(expected.since, told + 1))
         return f"{what}: {problem}" if problem else ""
+
+    def full(self, crowded: CrowdedSubject) -> str:
+        """What is wrong with the refusal of one more message of this subject."""
+        subject, most, start, journal = crowded
+        known = enumerate(self.contents.committed[start:], start)
+        held = [at for at, record in known if record is not None and record.subject == subject]
+        left = [offset for offset in held if self.deleted(offset) > journal]
+        if len(left) >= most:
+            return ""
+        return f", since {subject.decode()} holds {most}; committed, and not deleted, are {len(left)}: {left}"
 
     def seen(self, found: ExpectedLast, hw: int) -> str:
         """What is wrong with the last record that somebody was told of, who asked when `since` was committed,

@@ -279,7 +279,7 @@ class MemberProcess:
     def refused(self, value: bytes, refusal: RefusePublishes, place: int) -> None:
         """Somebody was faster, or it cannot be told."""
         if refusal.last_offset is not None:
-            self._rivalry.refused(value, refusal, refusal.last_offset)
+            self._rivalry.refused(value, refusal)
             self._account.count("states of groups refused")
         self.ended(value, refusal.code)
 

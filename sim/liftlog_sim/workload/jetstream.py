@@ -275,7 +275,7 @@ class BucketClient:
 
     def refused(self, value: bytes, refusal: RefusePublishes, place: int) -> None:
         if refusal.last_offset is not None:
-            self._rivalry.refused(value, refusal, refusal.last_offset)
+            self._rivalry.refused(value, refusal)
             self._revisions[self._shared.sent_on[value]] = refusal.last_offset
             self._account.count("keys not written")
         self.ended(value, refusal.code)

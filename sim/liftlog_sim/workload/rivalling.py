@@ -1,12 +1,14 @@
-"""Publishers that compare and set by subject: by what they were told, or others, and some lag (L9)."""
+"""Publishers that compare and set by subject: by what they were told, or others, and some lag (L9). And those
+that are refused since a subject is full (C6).
+"""
 
 from __future__ import annotations
 
-from liftlog.messages import RefusePublishes
+from liftlog.messages import ERR_FULL, RefusePublishes
 from liftlog.types import NO_OFFSET, PartitionId
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.truth.invariants import Violation
-from liftlog_sim.truth.lasts import ExpectedLast, LastsJudge
+from liftlog_sim.truth.lasts import CrowdedSubject, ExpectedLast, LastsJudge
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.targets import WORDS, Target
 
@@ -18,18 +20,25 @@ TOO = 0.9
 """How often the later messages of a burst expect what its first one does; mostly they are refused."""
 
 
+OF_A_SUBJECT = "per subject"
+"""What a refusal says that is about one subject (C6)."""
+
+
 class Rivalry:
     """What one publisher knows of the last records of subjects, and what it expects."""
 
-    __slots__ = ("_account", "_known", "_shared")
+    __slots__ = ("_account", "_crowded", "_known", "_shared")
 
     def __init__(self, shared: Clientele) -> None:
         self._shared = shared
         self._account = shared.account
         self._known: dict[tuple[PartitionId, bytes], int] = {}
+        self._crowded: dict[bytes, CrowdedSubject] = {}
+        """By value that was sent on a subject that may be full."""
 
     def lines(self, target: Target, subject: bytes, value: bytes, place: int, draws: Draws) -> list[bytes]:
         """The headers of the burst's message at this place that say so; and it is noted."""
+        self._may_be_full(target, subject, value)
         share = self._shared.cluster.knobs.expecting_lasts
         if not share:
             return []
@@ -71,7 +80,35 @@ class Rivalry:
             text = f"partition {partition} acknowledged {value.decode()} at {offset}{problem}"
             self._account.fail(Violation("StoredAsExpected", text))
 
-    def refused(self, value: bytes, refusal: RefusePublishes, last: int) -> None:
+    def refused(self, value: bytes, refusal: RefusePublishes) -> None:
+        """It is not: perhaps since another record is the last, or its subject is full."""
+        if refusal.last_offset is not None:
+            self._another_is_last(value, refusal, refusal.last_offset)
+        elif refusal.code == ERR_FULL and OF_A_SUBJECT in refusal.description:
+            self._is_full(value, refusal)
+
+    def _may_be_full(self, target: Target, subject: bytes, value: bytes) -> None:
+        """C6: this is sent now."""
+        most = target.config.holds_of_subject
+        if most:
+            account, partition = self._account, target.partition
+            start = account.furthest_start(partition)
+            journal = account.truth(partition.journal).hw
+            self._crowded[value] = CrowdedSubject(subject, most, start, journal)
+
+    def _is_full(self, value: bytes, refusal: RefusePublishes) -> None:
+        """C6: it was refused for that, and not since it is too many by itself. RefusedTruly."""
+        full = self._crowded.get(value)
+        if full is None or len(self._account.parcels.of(value)) > 1:
+            return
+        self._account.checks.counts["RefusedTruly"] += 1
+        self._account.count("refused for full subjects")
+        problem = self._judge(refusal.partition).full(full)
+        if problem:
+            text = f"partition {refusal.partition} refused {value.decode()}{problem}"
+            self._account.fail(Violation("RefusedTruly", text))
+
+    def _another_is_last(self, value: bytes, refusal: RefusePublishes, last: int) -> None:
         """It is not, since another record is the last. RefusedTruly."""
         expected = self._shared.lasts.get(value)
         partition = refusal.partition

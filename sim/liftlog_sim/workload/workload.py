@@ -595,8 +595,7 @@ class Publisher:
             self._account.fail(Violation("HeadersHeeded", what + problem))
         if refusal.next_offset >= 0:
             self._not_there(value, refusal.partition, refusal.next_offset)
-        if refusal.last_offset is not None:
-            self._rivalry.refused(value, refusal, refusal.last_offset)
+        self._rivalry.refused(value, refusal)
         if refusal.next_sequence >= 0:
             self._shared.numbers.due(value, refusal.next_sequence)
         if refusal.newest_run >= 0:
