@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from liftlog.core.batchroom import BatchRoom
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
+from liftlog.core.looked import Looked
 from liftlog.core.metadata.commands import Command, RequestId
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.status import Status
@@ -43,6 +44,7 @@ class Context(Status):
         "decides",
         "effects",
         "last_refusal",
+        "looked",
         "mark",
         "marks",
         "metadata",
@@ -69,6 +71,7 @@ class Context(Status):
         self.nonce = nonce
         self.reads = DiskReads(config, guards.mutants)
         self.batches = BatchRoom()
+        self.looked = Looked()
         self.effects: list[Effect] = []
         self.to_self: list[MirrorFetch | MirrorReply] = []
         """What this node says to itself: it is taken in when the step is over, as if a peer had said it."""

@@ -175,6 +175,9 @@ SOURCE_LAG = _gauge(
     like="STREAM.INFO: sources[].lag",
 )
 
+LOOKED_AT = _counter("filtered_offsets_looked_at", "Offsets that were looked at for readers with a filter.")
+LOOKED_SENT = _counter("filtered_records_sent", "Records that were sent to readers with a filter.")
+
 # -- how long things take ------------------------------------------------------------------------------------
 
 COMMIT_TIME = _histogram(

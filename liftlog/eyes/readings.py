@@ -197,6 +197,9 @@ class Readings:
             yield names.SOURCE_LAG, [one for labels, copy in some for one in source_lags(labels, copy)]
         for some in _chunks(led, SLICE_SAMPLES // 2):
             yield names.LAG, [sample for labels, copy in some for sample in lags(labels, copy)]
+        looked = self._node.ctx.looked
+        yield _one(names.LOOKED_AT, looked.offsets)
+        yield _one(names.LOOKED_SENT, looked.records)
 
     def _labels(self, partition: PartitionId) -> tuple[str, str]:
         stream = self._node.metadata.by_id.get(partition.stream)

@@ -15,8 +15,9 @@ from liftlog.types import LiftlogError
 from liftlog_spec.explore.report import MEMORY_MB, Bounds, ExplorationReport, Walks, show_trace
 from liftlog_spec.explore.search import check
 from liftlog_spec.explore.simulate import simulate
-from liftlog_spec.lang.types import SpecError
-from liftlog_spec.registry import MODELS, build, describe
+from liftlog_spec.lang.model import Setting
+from liftlog_spec.lang.types import Constant, SpecError
+from liftlog_spec.registry import MODELS, ModelEntry, build
 
 QUIET_S = 2.0
 """What is done sooner shows no progress."""
@@ -196,3 +197,19 @@ def _list(as_json: bool) -> int:
 def print_json(value: object) -> None:
     """One object on stdout."""
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def describe(entry: ModelEntry) -> dict[str, Any]:
+    """Constants with their defaults and variants, for `--list`."""
+    declared = entry.load().declared
+    variants = declared.get("variant")
+    return {
+        "name": entry.name,
+        "about": entry.about,
+        "variants": list(variants.choices) if isinstance(variants, Setting) else [],
+        "constants": {
+            flag: declared[name].default
+            for flag, name in entry.flags.items()
+            if isinstance(declared[name], Constant)
+        },
+    }

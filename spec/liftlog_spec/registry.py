@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from liftlog_spec.lang.model import Model, Setting
-from liftlog_spec.lang.types import Constant, SpecError
+from liftlog_spec.lang.types import SpecError
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
@@ -641,19 +641,3 @@ def every_model() -> list[Model]:
 def right_models() -> list[Model]:
     """Each model in its default variant, with default constants: what is committed as TLA+."""
     return [build(name, "", {}) for name in MODELS]
-
-
-def describe(entry: ModelEntry) -> dict[str, Any]:
-    """Constants with their defaults and variants, for `--list`."""
-    declared = entry.load().declared
-    variants = declared.get("variant")
-    return {
-        "name": entry.name,
-        "about": entry.about,
-        "variants": list(variants.choices) if isinstance(variants, Setting) else [],
-        "constants": {
-            flag: declared[name].default
-            for flag, name in entry.flags.items()
-            if isinstance(declared[name], Constant)
-        },
-    }

@@ -16,10 +16,12 @@ from liftlog.messages import (
     ErrorReply,
     FilteredReadRequest,
     PurgeRequest,
+    ReadRequest,
     VisibleReadReply,
 )
 from liftlog.types import PartitionId
 from tests.core.node_harness import World
+from tests.core.test_scrape import slices
 
 
 def ready(**settings: Any) -> tuple[World, PartitionId]:
@@ -50,6 +52,23 @@ def test_S2_every_copy_sends_what_matches_and_says_up_to_where_it_looked() -> No
         assert values(nothing) == [] and nothing.next_offset == 3 and nothing.hw == 3
         by_key = asked(world, partition, node, keys=[b"k"])
         assert values(by_key) == [] and by_key.next_offset == 3
+
+
+def test_S2_what_was_looked_at_and_what_of_it_was_sent_is_counted() -> None:
+    world, partition = ready()
+    leader = world.leader(partition)
+    looked = world.nodes[leader].ctx.looked
+    asked(world, partition, leader, subjects=["orders"])
+    asked(world, partition, leader, subjects=["none.>"])
+    assert (looked.offsets, looked.records) == (6, 3)
+    world.replica(leader, partition).log.cache.clear()
+    asked(world, partition, leader, subjects=["none.>"])
+    assert (looked.offsets, looked.records) == (9, 3)
+    world.answer(leader, ReadRequest(partition, 0))
+    assert (looked.offsets, looked.records) == (9, 3)
+    told = {family.name: samples for family, samples in slices(world, leader) if samples}
+    assert told["liftlog_filtered_offsets_looked_at_total"] == [((), 9)]
+    assert told["liftlog_filtered_records_sent_total"] == [((), 3)]
 
 
 def test_S2_storage_looks_at_what_is_not_in_memory() -> None:

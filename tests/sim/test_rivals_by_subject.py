@@ -8,7 +8,7 @@ from liftlog.types import NO_OFFSET, NUMBER_MAX, EpochStart, Record
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.contents import Contents
-from liftlog_sim.truth.lasts import ExpectedLast, LastsJudge
+from liftlog_sim.truth.lasts import CrowdedSubject, ExpectedLast, LastsJudge
 
 SUBJECTS = (b"s.a", b"s.b", b"s.a", b"s.a", b"s.b")
 KEYS = (b"k", b"k", b"l", b"k", None)
@@ -66,6 +66,32 @@ def test_a_refusal_names_what_was_the_last_while_it_waited(
 ) -> None:
     found = judge().refused(ExpectedLast(last, b"s.a", since), told, 5)
     assert (problem in found.partition("the last, for ")[2] if problem else not found), found
+
+
+@pytest.mark.parametrize(
+    ("subject", "most", "start", "journal", "deleted", "left"),
+    [
+        (b"s.a", 3, 0, 0, {}, None),
+        (b"s.a", 4, 0, 0, {}, "are 3: [0, 2, 3]"),
+        (b"s.a", 3, 1, 0, {}, "are 2: [2, 3]"),
+        (b"s.a", 3, 0, 4, {0: 5}, None),
+        (b"s.a", 3, 0, 5, {0: 5}, "are 2: [2, 3]"),
+        (b"s.c", 1, 0, 0, {}, "are 0: []"),
+    ],
+)
+def test_C6_a_subject_is_full_of_what_is_committed_and_left(
+    subject: bytes, most: int, start: int, journal: int, deleted: dict[int, int], left: str | None
+) -> None:
+    judging = judge()._replace(deleted=lambda offset: deleted.get(offset, NUMBER_MAX))
+    found = judging.full(CrowdedSubject(subject, most, start, journal))
+    assert left in found if left is not None else not found
+
+
+@pytest.mark.slow
+def test_C6_a_refusal_for_what_is_not_committed_is_seen() -> None:
+    """A guard switched off: seed 43 is the first that tells."""
+    result = run_seed(RunOptions(seed=43, mutant="C6.subject-uncommitted"))
+    assert result.invariant == "RefusedTruly" and "committed, and not deleted, are" in result.finding
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog_spec.refine.abstract import Disagreement
-from liftlog_spec.refine.filtered import Answered, ReaderRefinement
+from liftlog_spec.refine.filtered import AnswerHeld, ReaderRefinement
 
 
 class Held:
@@ -21,7 +21,7 @@ class Held:
 
     def answered(self, node: int, at: int, looked: int, *found: int, **more: Any) -> None:
         told = {"hw": 9, "journal": 0} | more
-        answer = Answered(node, at, looked, frozenset(found), spare=self.spare.__contains__, **told)
+        answer = AnswerHeld(node, at, looked, frozenset(found), spare=self.spare.__contains__, **told)
         self.reader.answered(answer)
 
 

@@ -361,7 +361,9 @@ class Readers:
                 self._reply(client, ErrorReply(ERR_FAILED, str(error), True))
                 return
         if looked is not None:
-            batches = [batch for batch in batches if read_header(batch.data).records]
+            found = [read_header(batch.data).records for batch in batches]
+            batches = [batch for batch, records in zip(batches, found, strict=True) if records]
+            self.ctx.looked.add(next_offset - request.offset, sum(found))
         first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
         self._reply(client, self._read_reply(request, next_offset, frames, view, first_offset))

@@ -10,7 +10,7 @@ from liftlog_sim.refine.raft import NAME
 from liftlog_sim.truth.filtered import AnswerSeen, lets_through
 from liftlog_sim.truth.invariants import Violation
 from liftlog_spec.refine.abstract import Disagreement
-from liftlog_spec.refine.filtered import Answered, ReaderRefinement
+from liftlog_spec.refine.filtered import AnswerHeld, ReaderRefinement
 
 READER = "Reader"
 READER_ACTIONS = ("Write", "Commit", "Delete", "Hear", "Thin", "Ask", "Take")
@@ -46,7 +46,7 @@ class HeldReader:
             self._reader.deleted(gone)
             found = frozenset(record.offset for record in records)
             looked, hw, journal = reply.next_offset, reply.hw, seen.answer.heeded
-            self._reader.answered(Answered(node, request.offset, looked, found, hw, journal, spare))
+            self._reader.answered(AnswerHeld(node, request.offset, looked, found, hw, journal, spare))
         except Disagreement as disagreement:
             text = f"node {node}, partition {truth.id}, a reader with a filter: {disagreement}"
             raise Violation(NAME, text) from None

@@ -41,7 +41,8 @@
                          there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
                          while he waited the log did not end where he expected (L6), or that one was the last
-                         of its subject (L9)
+                         of its subject (L9); who is refused since a subject is full, for committed messages
+                         that are left (C6)
     StoredOnce           no message id is committed twice within a window, by the times in the log (L7)
     TimesInOrder         where ids are remembered, the times of what is committed never go back (L7)
     AnsweredWithFirst    who sends a message again is told of a committed record with its id (L7)

@@ -3,7 +3,7 @@
     reader = ReaderRefinement(first)      # the offset that it asks for first
     reader.committed(end, wanted)         # what is committed now, and which offsets of it match
     reader.deleted({offset: entry, ...})  # what the journal names, and below which of its own offsets
-    reader.answered(Answered(...))        # raises Disagreement
+    reader.answered(AnswerHeld(...))        # raises Disagreement
 
 The model's log begins where the reader does. A journal's entry counts if it deletes something that lies
 there. What an answer leaves out without having heeded why, compaction must have taken, or a deletion that the
@@ -26,7 +26,7 @@ NODES = 64
 """A node's number is its place among the model's copies."""
 
 
-class Answered(NamedTuple):
+class AnswerHeld(NamedTuple):
     """An answer as the reader has it. `hw` and `journal`: of the copy, under which it was given. `spare`:
     which offsets a copy need not have, or need not show.
     """
@@ -93,7 +93,7 @@ class ReaderRefinement:
             self._do("Delete", offset - self._first)
         self._entries = entries
 
-    def answered(self, answer: Answered) -> None:
+    def answered(self, answer: AnswerHeld) -> None:
         """The reader has an answer, and goes on where was looked. Raises Disagreement."""
         copy, first = answer.node - 1, self._first
         if answer.at != self.value("position") + first:
@@ -111,7 +111,7 @@ class ReaderRefinement:
             raise Disagreement("Ask", f"{text}, of offsets {answer.at} up to {answer.looked}")
         self._do("Take")
 
-    def _thin(self, copy: int, answer: Answered, heeds: int) -> None:
+    def _thin(self, copy: int, answer: AnswerHeld, heeds: int) -> None:
         """What the copy has not, and what it has again."""
         first = self._first
         if any(self.value("thinned")[copy] >> offset - first & 1 for offset in answer.found):
