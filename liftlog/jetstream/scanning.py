@@ -18,6 +18,7 @@ from liftlog.messages import ERR_OFFSET_RANGE, MATCHING_SUBJECTS, NEXT_MATCH, St
 from liftlog.types import NO_OFFSET, PartitionId, Record
 
 TO_THE_END = sys.maxsize
+ALL_SUBJECTS = ">"
 ROUNDS_MAX = 16
 """How often a reading begins anew since what comes next is gone by now."""
 COUNTED_MAX = 10_000
@@ -34,6 +35,8 @@ async def matching(
     before its end. Raises LiftlogError, RequestFailed, Unreachable.
     """
     wanted = ReadingFilter(pattern)
+    # What has all messages is read as a whole: those that match are not looked for (S2).
+    named = () if pattern == ALL_SUBJECTS else wanted.subjects
     offset, end, size = first - 1, last, FIRST_BYTES
     for left in reversed(range(ROUNDS_MAX)):
         reply = await reader.ask_subjects(NEXT_MATCH, pattern, offset)
@@ -43,9 +46,9 @@ async def matching(
         offset, end = max(offset, reply.offset), min(end, reply.hw)
         try:
             while offset < end:
-                records = await reader.fetch(offset, max_bytes=size)
+                records = await reader.fetch(offset, max_bytes=size, subjects=named)
                 position = reader.position
-                for record in wanted.pick(records):
+                for record in wanted.pick(records, position - offset):
                     if record.offset >= end:
                         return
                     offset = record.offset + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -29,6 +30,7 @@ class FakeStream:
         self.position = 0
         self.questions: list[str] = []
         self.fetches = 0
+        self.named: list[tuple[str, ...]] = []
         self.listed = 0
         self.gone_at: dict[int, int] = {}
         """The fetch of this number finds that the log begins at that offset now."""
@@ -55,13 +57,15 @@ class FakeStream:
 
     def has_seen(self, epoch: int, hw: int) -> None: ...
 
-    async def fetch(self, offset: int, *, max_bytes: int) -> list[Record]:
+    async def fetch(self, offset: int, *, max_bytes: int, subjects: Sequence[str] = ()) -> list[Record]:
         self.fetches += 1
+        self.named.append(tuple(subjects))
         self.log_start = self.gone_at.get(self.fetches, self.log_start)
         if offset < self.log_start:
             raise RequestFailed(ERR_OFFSET_RANGE, "below the start")
         self.position = min(offset + self.a_fetch, len(self.subjects_at))
-        there = [(at, self.subjects_at[at]) for at in range(offset, self.position)]
+        all_of_it = self._matching(subjects[0] if subjects else ">", offset)
+        there = [(at, self.subjects_at[at]) for at in all_of_it if at < self.position]
         return [Record(at, 1, subject.encode(), b"", b"", None, b"") for at, subject in there if subject]
 
     def reader(self, stream: StreamInfo, partition: int) -> FakeStream:
@@ -103,6 +107,12 @@ def test_where_few_match_the_index_is_asked_for_the_next() -> None:
     stream.a_fetch = 10
     assert stream.sequences("a") == [1, 102]
     assert len(stream.questions) == 2 and stream.fetches == 2
+
+
+def test_S2_the_server_is_asked_for_what_matches_and_for_everything_as_a_whole() -> None:
+    stream = FakeStream(["a", "b"])
+    assert stream.sequences("a") == [1] and stream.sequences(">") == [1, 2]
+    assert stream.named == [("a",), ()]
 
 
 def test_what_is_gone_meanwhile_is_passed_over() -> None:
