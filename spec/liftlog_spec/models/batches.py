@@ -10,8 +10,8 @@ nothing is committed (models of replication have a record as a step; this one ha
 - *What a batch expects of the log is judged when it is stored*, with all that lies before it: between its
   first message and its last one others are stored.
 
-What is modelled: two batches that mix, of which one may expect a place; messages that are lost; others that
-are stored meanwhile; leaders that come and go.
+What is modelled: two batches that mix, of which one may expect a place; messages that are lost; batches that
+are given up; others that are stored meanwhile; leaders that come and go.
 
 What is abstracted. *Replication*: what is committed, and what a new leader keeps of the rest.
 
@@ -123,6 +123,12 @@ class Batches(Model):
         s.sent[p] = MESSAGES
         s.kept[p] = []
         s.data = If(And(good, here), data, s.data)
+
+    @action
+    def GiveUp(s, p: Publisher):
+        """A batch is silent for too long, or its leader takes nothing for now: nothing is kept of it."""
+        when(s.keeps_any(p))
+        s.kept[p] = []
 
     @action
     def Publish(s):

@@ -62,6 +62,12 @@ End(p) ==
     /\ data' = (IF ((FALSE \/ (1 \in kept[p])) /\ (IF (expected[p] = None) THEN TRUE ELSE (expected[p] = Len(data)))) THEN Append((IF (1 \in kept[p]) THEN Append((IF (0 \in kept[p]) THEN Append(data, [author |-> p, place |-> 0, ends |-> 0]) ELSE data), [author |-> p, place |-> 1, ends |-> 0]) ELSE (IF (0 \in kept[p]) THEN Append(data, [author |-> p, place |-> 0, ends |-> 0]) ELSE data)), [author |-> p, place |-> 2, ends |-> 1]) ELSE data)
     /\ UNCHANGED <<epoch, hw, expected, fits>>
 
+\* A batch is silent for too long, or its leader takes nothing for now: nothing is kept of it.
+GiveUp(p) ==
+    /\ (\E i \in (0..2) : (i \in kept[p]))
+    /\ kept' = [kept EXCEPT ![p] = {}]
+    /\ UNCHANGED <<epoch, data, hw, sent, expected, fits>>
+
 \* Somebody else's message.
 Publish ==
     /\ (Len(data) < Records)
@@ -91,6 +97,7 @@ Next ==
     \/ \E p \in (1..Publishers) : Lose(p)
     \/ \E p \in (1..Publishers) : Arrive(p)
     \/ \E p \in (1..Publishers) : End(p)
+    \/ \E p \in (1..Publishers) : GiveUp(p)
     \/ Publish
     \/ \E end \in (0..Records) : Commit(end)
     \/ \E end \in (0..Records) : Elect(end)

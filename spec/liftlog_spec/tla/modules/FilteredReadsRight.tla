@@ -19,7 +19,7 @@ TypeOK ==
     /\ wanted \in SUBSET (0..Records - 1)
     /\ hw \in (0..Records)
     /\ elections \in (0..Elections)
-    /\ ((journal \in Seq((0..Records - 1))) /\ (Len(journal) <= Deletes))
+    /\ ((journal \in Seq(SUBSET (0..Records - 1))) /\ (Len(journal) <= Deletes))
     /\ start \in (0..Records)
     /\ trims \in (0..Trims)
     /\ spare \in SUBSET (0..Records - 1)
@@ -77,8 +77,8 @@ Elect(end2) ==
 Delete(at) ==
     /\ (at < hw)
     /\ (Len(journal) < Deletes)
-    /\ ~((\E i \in (0)..(Len(journal) - 1) : (journal[i + 1] = at)))
-    /\ journal' = Append(journal, at)
+    /\ ~((at \in (IF (0 < Len(journal)) THEN journal[(Len(journal) - 1) + 1] ELSE {})))
+    /\ journal' = Append(journal, ((IF (0 < Len(journal)) THEN journal[(Len(journal) - 1) + 1] ELSE {}) \cup {at}))
     /\ UNCHANGED <<end, wanted, hw, elections, start, trims, spare, known, heeds, thinned, position, has, twice, seen, answer, late>>
 
 \* The log begins later: retention, or a purge.
@@ -118,11 +118,11 @@ Hear(c, end2, heeded) ==
 Ask(c, looked) ==
     /\ (answer = None)
     /\ (position <= looked)
-    /\ (looked <= known[c])
+    /\ (looked <= MaxOf({known[c], position}))
     /\ (seen <= heeds[c])
-    /\ (Cardinality({i \in wanted : (((position <= i) /\ (i < looked)) /\ (~((\E i2 \in (0)..(heeds[c] - 1) : (journal[i2 + 1] = i))) /\ ~((i \in thinned[c]))))}) <= Room)
+    /\ (Cardinality({i \in wanted : (((position <= i) /\ (i < looked)) /\ (~(((0 < heeds[c]) /\ (i \in journal[(heeds[c] - 1) + 1]))) /\ ~((i \in thinned[c]))))}) <= Room)
     /\ ((position < looked) \/ (known[c] <= position))
-    /\ answer' = [at |-> position, looked |-> looked, found |-> {i \in wanted : (((position <= i) /\ (i < looked)) /\ (~((\E i2 \in (0)..(heeds[c] - 1) : (journal[i2 + 1] = i))) /\ ~((i \in thinned[c]))))}, heeded |-> heeds[c], more |-> (position < known[c])]
+    /\ answer' = [at |-> position, looked |-> looked, found |-> {i \in wanted : (((position <= i) /\ (i < looked)) /\ (~(((0 < heeds[c]) /\ (i \in journal[(heeds[c] - 1) + 1]))) /\ ~((i \in thinned[c]))))}, heeded |-> heeds[c], more |-> (position < known[c])]
     /\ UNCHANGED <<end, wanted, hw, elections, journal, start, trims, spare, known, heeds, thinned, position, has, twice, seen, late>>
 
 \* The answer comes.
@@ -147,7 +147,7 @@ Leap(c, indexed) ==
     /\ (position < indexed)
     /\ (indexed <= known[c])
     /\ (seen <= heeds[c])
-    /\ (\A i \in wanted : (((position <= i) /\ (i < indexed)) => ~((~((\E i2 \in (0)..(Len(journal) - 1) : (journal[i2 + 1] = i))) /\ ~((i \in spare))))))
+    /\ (\A i \in wanted : (((position <= i) /\ (i < indexed)) => ~((~(((0 < Len(journal)) /\ (i \in journal[(Len(journal) - 1) + 1]))) /\ ~((i \in spare))))))
     /\ position' = indexed
     /\ UNCHANGED <<end, wanted, hw, elections, journal, start, trims, spare, known, heeds, thinned, has, twice, seen, answer, late>>
 
@@ -182,7 +182,7 @@ HasWhatIs ==
 
 \* What matches below the position it has, but for what is gone.
 NothingLeftOut ==
-    (\A i \in wanted : ((((i < position) /\ (start <= i)) /\ (~((\E i2 \in (0)..(Len(journal) - 1) : (journal[i2 + 1] = i))) /\ ~((i \in spare)))) => (i \in has)))
+    (\A i \in wanted : ((((i < position) /\ (start <= i)) /\ (~(((0 < Len(journal)) /\ (i \in journal[(Len(journal) - 1) + 1]))) /\ ~((i \in spare)))) => (i \in has)))
 
 \* Nothing comes again.
 EachOnce ==
@@ -190,7 +190,7 @@ EachOnce ==
 
 \* What the reader was told to be deleted, it is not sent any more.
 DeletedIsNotSent ==
-    ((answer # None) => (\A i \in answer.found : ~((\E i2 \in (0)..(seen - 1) : (journal[i2 + 1] = i)))))
+    ((answer # None) => (\A i \in answer.found : ~(((0 < seen) /\ (i \in journal[(seen - 1) + 1])))))
 
 \* Where there is more to look at, an answer says a later position, though nothing matches.
 ComesOn ==
