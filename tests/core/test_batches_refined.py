@@ -1,7 +1,7 @@
 """Every step of a leader that takes batches, held against the model `batches` (L11).
 
 Nodes on a scripted world, a random walk of publishers, of losses, leaders that die or are cut off, and time.
-When a message has been handed to a leader, the model takes it too, and its log and what it keeps of each batch
+When a message has been handed to a leader, the model takes it too: its log, and what it keeps of each batch,
 have to be those of the leader; so after each stretch of time, in which others are elected.
 """
 

@@ -1,0 +1,203 @@
+"""Every step of leaders that copy from sources, held against the model `sources` (R29).
+
+Nodes on a scripted world, with two streams and one that has both as its sources; a random walk of publishers,
+of leaders on all sides that die or are cut off, of a log whose front goes, and time. After each event the model
+takes what the leader has appended, and what it has passed over; its positions have to be those of the leader.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from liftlog.format import decode_records
+from liftlog.messages import PeerMessage, PurgeRequest
+from liftlog.mutants import Mutants
+from liftlog.options.copied import copy_of, positions_in
+from liftlog.types import Message, PartitionId
+from liftlog_spec.models.sources import Sources
+from liftlog_spec.run.stepwise import Refused, Stepper
+from tests.core.test_ack_policies import publish
+from tests.core.test_mirrors import a_world, made
+from tests.core.test_sources import all_config
+
+STEPPER = Stepper(Sources(Records=80, Entries=160, Epochs=10**6))
+LEFT, RIGHT = 0, 1
+STEPS = 60
+
+
+class SourcesDisagree(AssertionError):
+    """The leader took a step that the model does not allow, or is in another state."""
+
+
+class SourcedWorld:
+    """See the module. `counts`: how often each action of the model was taken."""
+
+    def __init__(self, seed: int, mutants: Mutants | None = None) -> None:
+        self.random = Random(seed)
+        self.world = world = a_world(3, mutants)
+        self.origins = world.create("s"), world.create("t")
+        self.counts: dict[str, int] = {}
+        self.model = STEPPER.first()
+        self.sent = [0, 0]
+        self.copy = PartitionId(0, 0)
+        self.epoch = 0
+        self.dead = 0
+        self.cut = 0
+        self.put(LEFT)
+        self.copy = made(world, all_config((("s", "kept"), ("t", ""))))
+
+    # -- the model beside it -------------------------------------------------------------------------------
+
+    def take(self, action: str, *parameters: int) -> None:
+        found = STEPPER.apply(action, parameters, self.model)
+        if isinstance(found, Refused):
+            raise SourcesDisagree(f"{found} with {parameters}")
+        self.model = found
+        self.counts[action] = self.counts.get(action, 0) + 1
+
+    def value(self, name: str) -> Any:
+        return STEPPER.value(name, self.model)
+
+    def follow(self) -> bool:
+        """What has happened in an event; False."""
+        for origin, partition in enumerate(self.origins):
+            nodes = self.world.nodes.values()
+            hw = max((node.replicas[partition].hw for node in nodes if partition in node.replicas), default=0)
+            while self.value("committed")[origin] < hw:
+                self.take("Grow", origin)
+        leader = self.world.leader(self.copy)
+        if not leader:
+            return False
+        replica = self.world.replica(leader, self.copy)
+        if replica.epoch < self.epoch:
+            return False  # A new one leads, and died, or does not know it yet.
+        if replica.epoch != self.epoch:
+            if self.epoch:
+                self.take("Elect", replica.leo)
+            self.epoch = replica.epoch
+        if replica.leo != len(self.value("log")):
+            self.appended(leader)
+        roles = replica.roles
+        positions = roles.sourcing._positions if roles is not None else None
+        if positions is not None:
+            self.passed(positions)
+        while self.value("hw") < replica.hw:
+            self.take("Commit")
+        while self.value("start") < replica.log_start:
+            self.take("Forget")
+        return False
+
+    def appended(self, leader: int) -> None:
+        """The leader's log has more than the model's."""
+        known = len(self.value("log"))
+        streams = [origin.stream for origin in self.origins]
+        batches = self.world.disks[leader].logs[self.copy].batches
+        for record in [one for batch in batches for one in decode_records(batch)]:
+            if record.offset < known:
+                continue
+            named, places = copy_of(record.headers), positions_in(record.headers)
+            assert named is not None and places is not None
+            of, at = streams.index(named[0]), named[1]
+            self.pass_over(of, at)
+            self.take("Ask", of, at)
+            self.take("Take")
+            found = (of, at, *(places.get(stream, 0) for stream in streams))
+            if found != self.value("log")[-1]:
+                raise SourcesDisagree(f"it says {found}, in the model {self.value('log')[-1]}")
+        if len(self.value("log")) != self.world.replica(leader, self.copy).leo:
+            raise SourcesDisagree(f"the log of node {leader} has fewer records than the model's")
+
+    def passed(self, positions: dict[int, int]) -> None:
+        """The leader knows these positions."""
+        for origin, partition in enumerate(self.origins):
+            place = positions.get(partition.stream, 0)
+            self.pass_over(origin, place)
+            if self.value("place")[origin] != place:
+                text = f"{place} is next of {origin}, in the model {self.value('place')[origin]}"
+                raise SourcesDisagree(text)
+
+    def pass_over(self, origin: int, to: int) -> None:
+        while self.value("place")[origin] < to:
+            self.take("Ask", origin, self.value("place")[origin])
+            self.take("PassOver")
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        self.world.run_until(self.follow, seconds)
+
+    def put(self, origin: int) -> None:
+        """A message; of the left stream the first one does not pass."""
+        partition, number = self.origins[origin], self.sent[origin]
+        if not number:
+            assert self.world.run_until(lambda: partition in self.world.subscriptions)
+        elif partition not in self.world.subscriptions:
+            return
+        self.sent[origin] += 1
+        subject = b"kept" if number else b"dropped"
+        publish(self.world, partition, Message(subject, b"", b"", b"%d" % number))
+
+    def step(self) -> None:
+        chosen = self.random.random()
+        if chosen < 0.5:
+            self.put(self.random.choice((LEFT, RIGHT)) if self.sent[RIGHT] else RIGHT)
+        elif chosen < 0.85:
+            self.run(self.random.choice((0.002, 0.01, 0.1, 0.5)))
+        elif chosen < 0.9 and self.value("hw") > 1 and not self.cut and self.world.leader(self.copy):
+            before = self.random.randrange(self.value("hw") + 1)
+            self.world.ask(self.world.leader(self.copy), PurgeRequest(self.copy, before))
+        else:
+            self.fail()
+        self.follow()
+
+    def fail(self) -> None:
+        """A leader dies, or is cut off with what it has appended; or all is well again."""
+        if self.dead:
+            self.world.restart(self.dead)
+            self.dead = 0
+        elif self.cut:
+            self.world.drop = lambda sender, to, message: False
+            self.cut = 0
+        elif self.random.random() < 0.5 and self.world.leader(self.copy):
+            self.cut = self.world.leader(self.copy)
+            self.world.drop = self.is_dropped
+        else:
+            leader = self.world.leader(self.random.choice((*self.origins, self.copy, self.copy)))
+            if leader:
+                self.world.kill(leader)
+                self.dead = leader
+        self.run(self.random.choice((0.01, 1.0, 5.0)))
+
+    def is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
+        return self.cut in (sender, to)
+
+
+def walk(seed: int, mutants: Mutants | None = None) -> dict[str, int]:
+    world = SourcedWorld(seed, mutants)
+    for _ in range(STEPS):
+        world.step()
+    world.run(1.0)
+    if not STEPPER.evaluate("EachOnce", (), world.model):
+        raise SourcesDisagree("EachOnce is violated")
+    return world.counts
+
+
+def test_R29_each_step_of_a_leader_is_one_of_the_model() -> None:
+    counts: dict[str, int] = {}
+    for seed in range(10):
+        for action, number in walk(seed).items():
+            counts[action] = counts.get(action, 0) + number
+    assert set(counts) == {action.name for action in STEPPER.model.actions}, counts
+    assert min(counts.values()) >= 5, counts
+
+
+@pytest.mark.parametrize(
+    "bug", ["sources_by_committed", "sources_from_now", "sources_forgotten", "source_named_alone"]
+)
+def test_R29_the_model_sees_each_planted_bug(bug: str) -> None:
+    with pytest.raises(SourcesDisagree):
+        for seed in range(30):
+            walk(seed, Mutants(**{bug: True}))
