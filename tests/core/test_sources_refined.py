@@ -1,8 +1,8 @@
 """Every step of leaders that copy from sources, held against the model `sources` (R29).
 
 Nodes on a scripted world, with two streams and one that has both as its sources; a random walk of publishers,
-of leaders on all sides that die or are cut off, of a log whose front goes, and time. After each event the model
-takes what the leader has appended, and what it has passed over; its positions have to be those of the leader.
+of leaders on all sides that die or are cut off, of a log whose front goes, and time. After each event the
+model takes what the leader has appended, and what it has passed over; its positions have to be the leader's.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ number: all up to there are committed. Nothing is kept beside that number; anoth
   acks what is not there, and so does a leader that goes on where its predecessor was.
 - *An ack is for what is committed.* What a leader has appended may be cut.
 
-What is modelled: two publishers of which each sends one batch; messages that are lost; leaders that come and
-go, and keep what is committed, perhaps more.
+What is modelled: two publishers of which each sends one batch; messages that are lost; batches that are given
+up; leaders that come and go, and keep what is committed, perhaps more.
 
 What is abstracted. *Flow*: an ack may come at any time. *Batches that take gaps*: their acks promise less.
 
@@ -78,6 +78,12 @@ class AckedByNumber(Model):
         s.sent[p] = number
         s.took[p] = If(good, number, s.took[p])
         s.data = If(good, append(s.data, record(s.Stored, author=p, nth=number)), s.data)
+
+    @action
+    def GiveUp(s, p: Publisher):
+        """The leader ends a batch, since it was silent for too long, or a message was missing."""
+        when(s.took[p] > 0)
+        s.took[p] = 0
 
     # -- the log -------------------------------------------------------------------------------------------
 

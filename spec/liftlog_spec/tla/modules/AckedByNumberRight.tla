@@ -45,6 +45,12 @@ Arrive(p) ==
     /\ data' = (IF ((took[p] + 1) = (sent[p] + 1)) THEN Append(data, [author |-> p, nth |-> (sent[p] + 1)]) ELSE data)
     /\ UNCHANGED <<epoch, hw, acked>>
 
+\* The leader ends a batch, since it was silent for too long, or a message was missing.
+GiveUp(p) ==
+    /\ (0 < took[p])
+    /\ took' = [took EXCEPT ![p] = 0]
+    /\ UNCHANGED <<epoch, data, hw, sent, acked>>
+
 \* This message is acked, and with it all that are before it in its batch.
 Ack(p, number) ==
     /\ (0 < took[p])
@@ -72,6 +78,7 @@ Elect(end) ==
 Next ==
     \/ \E p \in (1..Publishers) : Lose(p)
     \/ \E p \in (1..Publishers) : Arrive(p)
+    \/ \E p \in (1..Publishers) : GiveUp(p)
     \/ \E p \in (1..Publishers), number \in (0..3) : Ack(p, number)
     \/ \E end \in (0..Records) : Commit(end)
     \/ \E end \in (0..Records) : Elect(end)
