@@ -21,6 +21,7 @@ from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.refine.clients import READER, WHO
 from liftlog_sim.runs.runner import run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult, verdict
 from liftlog_sim.study.loading import load_study
@@ -69,6 +70,7 @@ def fingerprint_of(result: RunResult) -> Fingerprint:
     action = ""
     if result.invariant == "Refinement":
         model = "Raft" if result.finding.startswith("Raft,") else "ISR"
+        model = READER if WHO in result.finding else model
         said = result.finding.partition("): ")[2] or result.finding
         found = _ACTION.search(said)
         action = f"{model} {found.group(1) or found.group(2)}" if found else model

@@ -13,6 +13,8 @@ from liftlog_spec.refine.abstract import Disagreement
 from liftlog_spec.refine.filtered import AnswerHeld, ReaderRefinement
 
 READER = "Reader"
+WHO = "a reader with a filter"
+"""So a finding names it."""
 READER_ACTIONS = ("Write", "Commit", "Delete", "Hear", "Thin", "Ask", "Take")
 """What a full sweep must have taken. The others are of what no simulated reader does: it uses no index, and
 begins anew where a log begins later; or of what none can tell: a tail that was never committed, an answer
@@ -48,7 +50,7 @@ class HeldReader:
             looked, hw, journal = reply.next_offset, reply.hw, seen.answer.heeded
             self._reader.answered(AnswerHeld(node, request.offset, looked, found, hw, journal, spare))
         except Disagreement as disagreement:
-            text = f"node {node}, partition {truth.id}, a reader with a filter: {disagreement}"
+            text = f"node {node}, partition {truth.id}, {WHO}: {disagreement}"
             raise Violation(NAME, text) from None
 
 
