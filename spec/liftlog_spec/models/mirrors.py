@@ -17,7 +17,7 @@ an answer that is on its way, for as long as it likes, and again; elections on b
 is not committed there.
 
 What is abstracted. *Replication* of both logs, told as what is committed and what a new leader keeps of the
-rest. *Many records in one answer*: one, or one that says that there is none. *The origin's log start*, which
+rest. *Many records in one answer*: they come one by one, and only the first is asked for. *The log start*, which
 is a deletion of all that lies below it. *Epochs in the journal*: what is said and not copied then is about
 records of an epoch that has none there, and harms nobody.
 
@@ -75,6 +75,8 @@ class Mirrors(Model):
     hw = Var(Count)
     answer = Var(Option(Answer))
     """Of the origin, to a leader of the mirror."""
+    asked = Var(Range(0, Records + 1))
+    """One more than what this leader had, and had committed, when it asked; 0: it has not asked."""
     began = Var(Bool)
     """This leader has appended something."""
     position = Var(Count)
@@ -115,12 +117,13 @@ class Mirrors(Model):
 
     @action
     def Ask(s, at: Offset):
-        """The mirror's leader asks, and the origin's answers."""
+        """The mirror's leader asks, and the origin's answers: with this, and what follows it."""
         end = s.position if s.is_apart() else size(s.mirror)
         reach = size(s.origin) if s.variant == "copies-uncommitted" else s.origin_hw
         when(at < reach)
         if s.variant != "asks-uncommitted":
-            when(s.hw == size(s.mirror))
+            when(Or(s.hw == size(s.mirror), s.asked == s.hw + 1))
+        s.asked = If(s.hw == size(s.mirror), s.hw + 1, s.asked)
         if s.variant == "closes-gaps":
             when(end <= at, ~member(at, s.gone))
             when(Forall(s.Offset, lambda i: Implies(And(end <= i, i < at), member(i, s.gone))))
@@ -188,6 +191,7 @@ class Mirrors(Model):
         when(s.epoch < s.Epochs, s.hw <= end, end <= size(s.mirror))
         s.epoch = s.epoch + 1
         s.mirror = prefix(s.mirror, end)
+        s.asked = 0
         s.began = False
         s.written = []
 

@@ -7,9 +7,9 @@ CONSTANTS
     None, Records, Epochs, Deletes
 
 VARIABLES
-    origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position, written, says
+    origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, asked, began, position, written, says
 
-vars == <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position, written, says>>
+vars == <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, asked, began, position, written, says>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -23,6 +23,7 @@ TypeOK ==
     /\ ((mirror \in Seq((0..Epochs + 1))) /\ (Len(mirror) <= Records))
     /\ hw \in (0..Records)
     /\ answer \in ([at: (0..Records - 1), has: (0..Epochs + 1)] \cup {None})
+    /\ asked \in (0..Records + 1)
     /\ began \in BOOLEAN
     /\ position \in (0..Records)
     /\ written \in SUBSET (0..Records - 1)
@@ -37,6 +38,7 @@ Init ==
     /\ mirror = <<>>
     /\ hw = 0
     /\ answer = None
+    /\ asked = 0
     /\ began = FALSE
     /\ position = 0
     /\ written = {}
@@ -45,12 +47,12 @@ Init ==
 Write ==
     /\ (Len(origin) < Records)
     /\ origin' = Append(origin, origin_epoch)
-    /\ UNCHANGED <<origin_epoch, origin_hw, gone, epoch, mirror, hw, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin_hw, gone, epoch, mirror, hw, answer, asked, began, position, written, says>>
 
 CommitOrigin ==
     /\ (origin_hw < Len(origin))
     /\ origin_hw' = (origin_hw + 1)
-    /\ UNCHANGED <<origin_epoch, origin, gone, epoch, mirror, hw, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, gone, epoch, mirror, hw, answer, asked, began, position, written, says>>
 
 \* Another one leads the origin, which has this much.
 ElectOrigin(end) ==
@@ -59,20 +61,21 @@ ElectOrigin(end) ==
     /\ (end <= Len(origin))
     /\ origin_epoch' = (origin_epoch + 1)
     /\ origin' = SubSeq(origin, 1, MinOf({end, Len(origin)}))
-    /\ UNCHANGED <<origin_hw, gone, epoch, mirror, hw, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_hw, gone, epoch, mirror, hw, answer, asked, began, position, written, says>>
 
 Delete(at) ==
     /\ (at < origin_hw)
     /\ ~((at \in gone))
     /\ (Cardinality(gone) < Deletes)
     /\ gone' = (gone \cup {at})
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, epoch, mirror, hw, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, epoch, mirror, hw, answer, asked, began, position, written, says>>
 
-\* The mirror's leader asks, and the origin's answers.
+\* The mirror's leader asks, and the origin's answers: with this, and what follows it.
 Ask(at) ==
     /\ (at < origin_hw)
-    /\ (hw = Len(mirror))
+    /\ ((hw = Len(mirror)) \/ (asked = (hw + 1)))
     /\ (at = Len(mirror))
+    /\ asked' = (IF (hw = Len(mirror)) THEN (hw + 1) ELSE asked)
     /\ answer' = [at |-> at, has |-> (IF (at \in gone) THEN 0 ELSE origin[at + 1])]
     /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, began, position, written, says>>
 
@@ -84,13 +87,13 @@ Say ==
     /\ ~((answer.at \in says))
     /\ ~((answer.at \in written))
     /\ written' = (written \cup {answer.at})
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, asked, began, position, says>>
 
 CommitEntry(at) ==
     /\ (at \in written)
     /\ written' = (written \ {at})
     /\ says' = (says \cup {at})
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, position>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, asked, began, position>>
 
 \* The answer comes, or comes again.
 Take ==
@@ -100,19 +103,19 @@ Take ==
     /\ (answer.at = Len(mirror))
     /\ mirror' = Append(mirror, answer.has)
     /\ began' = TRUE
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, asked, position, written, says>>
 
 Commit ==
     /\ (hw < Len(mirror))
     /\ hw' = (hw + 1)
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, answer, asked, began, position, written, says>>
 
 \* The position that is kept apart follows what is committed.
 Save ==
     /\ FALSE
     /\ (position < hw)
     /\ position' = hw
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, began, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, mirror, hw, answer, asked, began, written, says>>
 
 \* Another one leads the mirror, which has this much.
 Elect(end) ==
@@ -121,6 +124,7 @@ Elect(end) ==
     /\ (end <= Len(mirror))
     /\ epoch' = (epoch + 1)
     /\ mirror' = SubSeq(mirror, 1, MinOf({end, Len(mirror)}))
+    /\ asked' = 0
     /\ began' = FALSE
     /\ written' = {}
     /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, hw, answer, position, says>>
@@ -129,7 +133,7 @@ Publish ==
     /\ FALSE
     /\ (Len(mirror) < Records)
     /\ mirror' = Append(mirror, (Epochs + 1))
-    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, began, position, written, says>>
+    /\ UNCHANGED <<origin_epoch, origin, origin_hw, gone, epoch, hw, answer, asked, began, position, written, says>>
 
 Next ==
     \/ Write
