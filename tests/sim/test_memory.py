@@ -24,7 +24,7 @@ from liftlog_sim.truth.raft import RaftTruth
 from liftlog_sim.world import World
 
 GROWTH_BYTES = 22_000_000
-"""Seen: 17.0 MB at minute 10, 24.8 at minute 20."""
+"""Seen: 17.0 MB at minute 10, 34.1 at minute 30."""
 LOOKS_US = (40 * SECOND, 120 * SECOND)
 
 
