@@ -17,9 +17,9 @@ an answer that is on its way, for as long as it likes, and again; elections on b
 is not committed there.
 
 What is abstracted. *Replication* of both logs, told as what is committed and what a new leader keeps of the
-rest. *Many records in one answer*: they come one by one, and only the first is asked for. *The log start*, which
-is a deletion of all that lies below it. *Epochs in the journal*: what is said and not copied then is about
-records of an epoch that has none there, and harms nobody.
+rest. *Many records in one answer*: they come one by one, and only the first is asked for. *The log start*,
+which is a deletion of all that lies below it. *Epochs in the journal*: what is said and not copied then is
+about records of an epoch that has none there, and harms nobody.
 
     copies-uncommitted         the origin's leader answers with all that it has
     position-saved-first       the position is kept apart, and written before the record
