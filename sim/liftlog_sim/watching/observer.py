@@ -596,7 +596,7 @@ class Observer:
 
     def _opened(self, machine: Machine, event: LogOpened) -> None:
         summary = event.summary
-        if summary.leo == summary.log_start == 0:
+        if summary.leo == summary.log_start == self.truth(summary.log).first:
             self._log_starts.fresh(machine, summary.log)
         self._summary(machine, summary)
 

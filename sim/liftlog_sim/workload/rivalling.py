@@ -92,7 +92,8 @@ class Rivalry:
         most = target.config.holds_of_subject
         if most:
             account, partition = self._account, target.partition
-            start = account.furthest_start(partition)
+            # What a purge that was not answered has let go of one copy the next leader may still have.
+            start = account.truth(partition).purged
             journal = account.truth(partition.journal).hw
             self._crowded[value] = CrowdedSubject(subject, most, start, journal)
 
@@ -100,6 +101,9 @@ class Rivalry:
         """C6: it was refused for that, and not since it is too many by itself. RefusedTruly."""
         full = self._crowded.get(value)
         if full is None or len(self._account.parcels.of(value)) > 1:
+            return
+        if repr(full.subject.decode()) not in refusal.description:
+            # Of a parcel of one record, which may have another subject than its message.
             return
         self._account.checks.counts["RefusedTruly"] += 1
         self._account.count("refused for full subjects")

@@ -98,7 +98,7 @@ class ExpectedPlaces:
         message = self._messages[number]
         fits = self._room.fits(self.place, wish, message, self._size)
         if fits is None:
-            return Unknown(number, (message.subject,))
+            return Unknown(number, self._asks(number, wish))
         if not fits:
             return self._room.refusal(number, self.place)
         return self._crowded(number, wish) if self._lasts.counts.most else None
@@ -112,7 +112,17 @@ class ExpectedPlaces:
             if fits is False:
                 return self._room.refusal(number, self.place, subject)
             unknown |= fits is None
-        return Unknown(number, tuple(wanted)) if unknown else None
+        return Unknown(number, self._asks(number, wish)) if unknown else None
+
+    def _asks(self, number: int, wish: Wishes) -> tuple[bytes, ...]:
+        """All subjects of which anything has to be known of this message. What is told of some is gone when
+        others are asked for, so they are asked for together, or that would never end.
+        """
+        message = self._messages[number]
+        asked = dict.fromkeys(subject for subject, _ in wish.lasts(message.subject))
+        if self._lasts.counts.most:
+            asked |= dict.fromkeys(subjects_of([message], [wish]))
+        return tuple(asked) or (message.subject,)
 
     def _unexpected(self, number: int, wish: Wishes) -> Unfit | Unknown | None:
         """Why this message is not where it is expected, or not behind what is."""
@@ -120,11 +130,10 @@ class ExpectedPlaces:
             ("L6.expected-offset", wish.expected == self.place)
         ):
             return Unfit(number, self.place)
-        expected = wish.lasts(self._messages[number].subject)
-        for subject, wanted in expected:
+        for subject, wanted in wish.lasts(self._messages[number].subject):
             last = self._taken.get(subject, self._lasts.last_of(subject))
             if not self._ctx.decides(("L9.not-known", last is not None)):
-                return Unknown(number, tuple(dict.fromkeys(one for one, _ in expected)))
+                return Unknown(number, self._asks(number, wish))
             last = NO_OFFSET if last is None else last
             if not self._ctx.decides(("L9.expected-last", wanted == last)):
                 return Unfit(number, self.place, last)
