@@ -13,9 +13,12 @@ from liftlog.messages import AlterStreamRequest, DoneReply, MessageDeleted, Stre
 from liftlog.types import Message, PartitionId, StreamConfig
 from tests.core.node_harness import World
 from tests.core.test_bytes_max import bounded, there
+from tests.core.test_headers import block
 from tests.core.test_journal import delete, marks, others
 from tests.core.test_message_ids import publish
 from tests.core.test_messages_max import parcel, refused
+
+COMPARED = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 
 def put(world: World, partition: PartitionId, *values: str) -> None:
@@ -94,6 +97,18 @@ def test_C6_the_planted_bugs_hold_more_of_a_subject(mutant: str, held: int) -> N
     put(world, partition, "a1", "a2")
     put(world, partition, "a3")
     assert len(there(world, partition)) == 2 * held
+
+
+@pytest.mark.parametrize("bound", [{}, {"bytes_max": 100_000}])
+def test_C6_L9_what_is_counted_and_what_is_compared_are_asked_for_at_once(bound: dict[str, Any]) -> None:
+    """One after the other, the answer to the one was forgotten with the answer to the other, for ever."""
+    world, partition = crowded(**bound)
+    put(world, partition, "b1")
+    lines = block("Nats-Expected-Last-Subject-Sequence: 1", f"{COMPARED}: orders.b")
+    publish(world, partition, Message(b"orders.a", b"_I.a1", lines, b"a1"))
+    world.run(0.5)
+    assert there(world, partition) == "b1a1" and not world.refusals
+    assert marks(world, partition)["L9.waits"] <= 4
 
 
 def test_C6_a_parcel_counts_with_all_its_records() -> None:
