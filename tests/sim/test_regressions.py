@@ -231,6 +231,23 @@ def test_a_disk_that_is_set_back_to_a_damaged_copy_of_itself_is_still_damaged() 
     finish(world)
 
 
+def test_a_copy_that_is_begun_anew_begins_where_its_stream_does() -> None:
+    """Not at 0, which was taken for the sign of a new log: its disk was set back, and its log
+    had been cut off in front.
+    """
+    stream = StreamConfig("orders", "orders", 1, 3, segment_bytes=1024, retention_bytes=2048, first_offset=7)
+    world = new_world(11, streams=(stream,), faults=(("rollback", 1),), plan=Plan(faults=()))
+    run(world, 10 * SECOND)
+    victim = follower(world)
+    strike(world, "kill", victim)
+    run(world, 10 * SECOND)
+    assert world.observer._log_starts._starts[victim, partition_of(world)] > 7
+    strike(world, "rollback", victim)
+    assert world.observer.counters["fault rollback"] == 1
+    run(world, 5 * SECOND)
+    finish(world)
+
+
 @pytest.mark.parametrize("emptied", [False, True])
 def test_a_folder_that_is_lost_in_the_run_that_made_the_stream_is_not_an_empty_log(emptied: bool) -> None:
     """With one replica nobody else knows: it must not lead again from offset 0 as if nothing had been."""
