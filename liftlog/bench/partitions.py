@@ -181,7 +181,7 @@ class ManyPartitions:
         ask(self._cluster, rebalance)
         self._settle()
         leading: dict[int, int] = {}
-        for info in self._until(_is_whole, "every leader ready"):
+        for info in self._until(_is_given_back, "every preferred leader ready"):
             for partition in info.partitions:
                 leading[partition.leader] = leading.get(partition.leader, 0) + 1
         return leading
@@ -227,6 +227,10 @@ class ManyPartitions:
 
 def _is_led(info: StreamInfo, without: int) -> bool:
     return all(one.ready and one.leader not in (0, without) for one in info.partitions)
+
+
+def _is_given_back(info: StreamInfo) -> bool:
+    return _is_whole(info) and all(one.leader == one.replicas[0] for one in info.partitions)
 
 
 def _is_whole(info: StreamInfo) -> bool:

@@ -164,7 +164,7 @@ def test_a_state_is_read_as_it_was_written(state: GroupState) -> None:
     assert decode_group(encode_group(state)) == state
 
 
-@given(st.binary(max_size=60))
+@given(st.binary(max_size=60).filter(lambda data: data.strip() != b"{}"))
 def test_what_is_no_group_is_refused_in_words(data: bytes) -> None:
     with pytest.raises(LiftlogError, match="a group's state"):
         decode_group(data)
