@@ -7,7 +7,6 @@ crash, come back under their names, are taken for dead while they live on, and w
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any, NamedTuple
 
 from liftlog.groups.member import GroupMembership
@@ -30,7 +29,8 @@ from liftlog.groups.state import (
     take_step,
 )
 from liftlog_spec.models.groups import Groups
-from liftlog_spec.run.stepwise import Refused, Stepper
+from liftlog_spec.run.stepwise import Stepper
+from tests.core.beside import Beside, Disagrees
 
 PARTITIONS = 3
 IDS = 12
@@ -48,10 +48,6 @@ INVARIANTS = ("OneOwnerPerPartition", "FencedCommit", "CursorMonotone", "NoSkipp
 SHARES = [share_name("s", index) for index in range(PARTITIONS)]
 
 
-class GroupDisagrees(AssertionError):
-    """The code took a step that the model does not allow, or is in another state."""
-
-
 class Write(NamedTuple):
     """A write on its way."""
 
@@ -61,19 +57,17 @@ class Write(NamedTuple):
     steps: list[GroupStep]
 
 
-class GroupWorld:
-    """See the module. `counts`: how often each action of the model was taken."""
+class GroupWorld(Beside):
+    """See the module."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.model = STEPPER.first()
+        super().__init__(STEPPER, seed)
         self.version = MISSING
         self.data: bytes | None = None
         self.ids = 0
         self.processes = [self.process(name) for name in ("", "fixed", "")]
         self.writes: list[Write] = []
         self.answers: list[tuple[GroupMembership, int, GroupState]] = []
-        self.counts: dict[str, int] = {}
 
     @property
     def state(self) -> GroupState:
@@ -84,16 +78,6 @@ class GroupWorld:
         return GroupMembership(f"m{self.ids - 1:02}", name, 1000, ["s"])
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def take(self, action: str, *parameters: int) -> None:
-        found = STEPPER.apply(action, parameters, self.model)
-        if isinstance(found, Refused):
-            raise GroupDisagrees(f"{found} with {parameters}")
-        self.model = found
-        self.counts[action] = self.counts.get(action, 0) + 1
-
-    def value(self, name: str) -> Any:
-        return STEPPER.value(name, self.model)
 
     def late(self, kind: str, m: int, p: int, generation: int, position: int) -> None:
         """A message that was sent when it was allowed, and arrives now."""
@@ -113,7 +97,7 @@ class GroupWorld:
         }
         for name, value in told.items():
             if self.value(name) != value:
-                raise GroupDisagrees(f"{name}: {value} in the code, {self.value(name)} in the model")
+                raise Disagrees(f"{name}: {value} in the code, {self.value(name)} in the model")
         for process in self.processes:
             for share, holding in process.held.items():
                 place = number(process.id), SHARES.index(share)
@@ -122,10 +106,8 @@ class GroupWorld:
                     # It has stopped, and has not heard yet that this was written.
                     continue
                 if held != (holding.generation, holding.position):
-                    raise GroupDisagrees(f"{process.id} holds {share} {held} in the model")
-        for name in INVARIANTS:
-            if not STEPPER.evaluate(name, (), self.model):
-                raise GroupDisagrees(f"{name} is violated")
+                    raise Disagrees(f"{process.id} holds {share} {held} in the model")
+        self.hold(INVARIANTS)
 
     # -- what happens --------------------------------------------------------------------------------------
 
@@ -159,7 +141,7 @@ class GroupWorld:
             else:
                 after, steps = process.turn(state, [Grown("s", 7, PARTITIONS)], silent, process.id)
         except GroupRefused as error:
-            raise GroupDisagrees(f"a turn is refused: {error}") from error
+            raise Disagrees(f"a turn is refused: {error}") from error
         if steps:
             self.writes.append(Write(process, self.version, after, steps))
 

@@ -38,7 +38,8 @@ from liftlog.groups.state import (
 )
 from liftlog.groups.watching import Watch
 from liftlog.types import LiftlogError
-from tests.core.group_world import GroupDisagrees, GroupWorld, Write
+from tests.core.beside import Disagrees
+from tests.core.group_world import GroupWorld, Write
 
 STEPS = 400
 
@@ -135,7 +136,7 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
     for seed in range(40):
         try:
             run(seed)
-        except GroupDisagrees:
+        except Disagrees:
             return
     pytest.fail("never found")
 

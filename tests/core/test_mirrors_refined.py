@@ -6,18 +6,16 @@ deleted, and the mirror says which of its offsets are empty before it copies wha
 
 from __future__ import annotations
 
-from random import Random
-from typing import Any
-
 import pytest
 
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records
-from liftlog.messages import DeleteMessageRequest, PeerMessage
+from liftlog.messages import DeleteMessageRequest
 from liftlog.mutants import Mutants
 from liftlog.types import Message, PartitionId
 from liftlog_spec.models.mirrors import Mirrors
-from liftlog_spec.run.stepwise import Refused, Stepper
+from liftlog_spec.run.stepwise import Stepper
+from tests.core.beside import Disagrees, NodesBeside, counted
 from tests.core.test_ack_policies import publish
 from tests.core.test_mirrors import a_world, made, mirror_config
 
@@ -26,42 +24,24 @@ INVARIANTS = ("MirrorIsPrefix", "EmptyIsGone", "EmptyIsSaid")
 STEPS = 60
 
 
-class MirrorsDisagree(AssertionError):
-    """A leader took a step that the model does not allow, or is in another state."""
-
-
-class MirroredWorld:
-    """See the module. `counts`: how often each action of the model was taken."""
+class MirroredWorld(NodesBeside):
+    """See the module."""
 
     def __init__(self, seed: int, mutants: Mutants | None = None) -> None:
-        self.random = Random(seed)
-        self.world = world = a_world(3, mutants)
+        world = a_world(3, mutants)
+        super().__init__(STEPPER, seed, world)
         self.origin = world.create("s", removal=True)
         self.mirror = PartitionId(0, 0)
-        self.counts: dict[str, int] = {}
-        self.model = STEPPER.first()
         self.sent = 0
         self.values: list[bytes] = []
         """What the origin has."""
         self.epochs = [0, 0]
         """Of the origin's leader and the mirror's, the newest that were seen."""
-        self.dead = 0
-        self.cut = 0
         assert world.run_until(lambda: self.origin in world.subscriptions)
         self.thin()
         self.mirror = made(world, mirror_config(removal=True))
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def take(self, action: str, *parameters: int) -> None:
-        found = STEPPER.apply(action, parameters, self.model)
-        if isinstance(found, Refused):
-            raise MirrorsDisagree(f"{found} with {parameters}")
-        self.model = found
-        self.counts[action] = self.counts.get(action, 0) + 1
-
-    def value(self, name: str) -> Any:
-        return STEPPER.value(name, self.model)
 
     def newest(self, partition: PartitionId, side: int) -> Replica | None:
         """The leader with the newest epoch, if it is there."""
@@ -110,7 +90,7 @@ class MirroredWorld:
             for offset in range(known, leader.leo):
                 self.appended(leader, offset, there.get(offset))
         if len(self.value("mirror")) != leader.leo:
-            raise MirrorsDisagree(
+            raise Disagrees(
                 f"the mirror ends at {leader.leo}, in the model {len(self.value('mirror'))}"
             )
         while self.value("hw") < leader.hw:
@@ -126,7 +106,7 @@ class MirroredWorld:
         self.take("Take")
         copied = self.value("mirror")[-1]
         if bool(copied) != (value is not None) or (copied and self.values[offset] != value):
-            raise MirrorsDisagree(f"the mirror has {value!r} at {offset}, in the model {copied}")
+            raise Disagrees(f"the mirror has {value!r} at {offset}, in the model {copied}")
 
     def is_gone(self, offset: int) -> bool:
         """Whether a copy of the origin knows that this was deleted."""
@@ -182,28 +162,10 @@ class MirroredWorld:
         self.follow()
 
     def fail(self) -> None:
-        """A leader dies, or is cut off with what it has appended; or all is well again."""
-        leader = self.world.leader(self.mirror)
-        if self.dead:
-            self.world.restart(self.dead)
-            self.dead = 0
-        elif self.cut:
-            self.world.drop = lambda sender, to, message: False
-            self.cut = 0
-        elif self.random.random() < 0.5 and leader:
-            self.cut = leader
-            self.world.drop = self.is_dropped
-        else:
-            leader = self.world.leader(self.random.choice((self.origin, self.mirror)))
-            if leader:
-                self.world.kill(leader)
-                self.dead = leader
+        self.fail_or_mend(self.mirror, (self.origin, self.mirror))
         if self.random.random() < 0.6:
             self.thin()
         self.run(self.random.choice((0.01, 1.0, 5.0)))
-
-    def is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        return self.cut in (sender, to)
 
 
 def walk(seed: int, mutants: Mutants | None = None) -> dict[str, int]:
@@ -211,17 +173,12 @@ def walk(seed: int, mutants: Mutants | None = None) -> dict[str, int]:
     for _ in range(STEPS):
         world.step()
     world.run(1.0)
-    for name in INVARIANTS:
-        if not STEPPER.evaluate(name, (), world.model):
-            raise MirrorsDisagree(f"{name} is violated")
+    world.hold(INVARIANTS)
     return world.counts
 
 
 def test_R28_each_step_of_a_leader_is_one_of_the_model() -> None:
-    counts: dict[str, int] = {}
-    for seed in range(8):
-        for action, number in walk(seed).items():
-            counts[action] = counts.get(action, 0) + number
+    counts = counted(walk, 8)
     ours = {action.name for action in STEPPER.model.actions} - {"Save", "Publish"}
     assert set(counts) == ours, counts
     assert min(counts.values()) >= 5, counts
@@ -235,6 +192,6 @@ BUGS = [
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_R28_the_model_sees_each_planted_bug(bug: str) -> None:
-    with pytest.raises(MirrorsDisagree):
+    with pytest.raises(Disagrees):
         for seed in range(20):
             walk(seed, Mutants(**{bug: True}))

@@ -7,18 +7,16 @@ model takes what the leader has appended, and what it has passed over; its posit
 
 from __future__ import annotations
 
-from random import Random
-from typing import Any
-
 import pytest
 
 from liftlog.format import decode_records
-from liftlog.messages import PeerMessage, PurgeRequest
+from liftlog.messages import PurgeRequest
 from liftlog.mutants import Mutants
 from liftlog.options.copied import copy_of, positions_in
 from liftlog.types import Message, PartitionId
 from liftlog_spec.models.sources import Sources
-from liftlog_spec.run.stepwise import Refused, Stepper
+from liftlog_spec.run.stepwise import Stepper
+from tests.core.beside import Disagrees, NodesBeside, counted
 from tests.core.test_ack_policies import publish
 from tests.core.test_mirrors import a_world, made
 from tests.core.test_sources import all_config
@@ -28,38 +26,20 @@ LEFT, RIGHT = 0, 1
 STEPS = 60
 
 
-class SourcesDisagree(AssertionError):
-    """The leader took a step that the model does not allow, or is in another state."""
-
-
-class SourcedWorld:
-    """See the module. `counts`: how often each action of the model was taken."""
+class SourcedWorld(NodesBeside):
+    """See the module."""
 
     def __init__(self, seed: int, mutants: Mutants | None = None) -> None:
-        self.random = Random(seed)
-        self.world = world = a_world(3, mutants)
+        world = a_world(3, mutants)
+        super().__init__(STEPPER, seed, world)
         self.origins = world.create("s"), world.create("t")
-        self.counts: dict[str, int] = {}
-        self.model = STEPPER.first()
         self.sent = [0, 0]
         self.copy = PartitionId(0, 0)
         self.epoch = 0
-        self.dead = 0
-        self.cut = 0
         self.put(LEFT)
         self.copy = made(world, all_config((("s", "kept"), ("t", ""))))
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def take(self, action: str, *parameters: int) -> None:
-        found = STEPPER.apply(action, parameters, self.model)
-        if isinstance(found, Refused):
-            raise SourcesDisagree(f"{found} with {parameters}")
-        self.model = found
-        self.counts[action] = self.counts.get(action, 0) + 1
-
-    def value(self, name: str) -> Any:
-        return STEPPER.value(name, self.model)
 
     def follow(self) -> bool:
         """What has happened in an event; False."""
@@ -106,9 +86,9 @@ class SourcedWorld:
             self.take("Take")
             found = (of, at, *(places.get(stream, 0) for stream in streams))
             if found != self.value("log")[-1]:
-                raise SourcesDisagree(f"it says {found}, in the model {self.value('log')[-1]}")
+                raise Disagrees(f"it says {found}, in the model {self.value('log')[-1]}")
         if len(self.value("log")) != self.world.replica(leader, self.copy).leo:
-            raise SourcesDisagree(f"the log of node {leader} has fewer records than the model's")
+            raise Disagrees(f"the log of node {leader} has fewer records than the model's")
 
     def passed(self, positions: dict[int, int]) -> None:
         """The leader knows these positions."""
@@ -117,7 +97,7 @@ class SourcedWorld:
             self.pass_over(origin, place)
             if self.value("place")[origin] != place:
                 text = f"{place} is next of {origin}, in the model {self.value('place')[origin]}"
-                raise SourcesDisagree(text)
+                raise Disagrees(text)
 
     def pass_over(self, origin: int, to: int) -> None:
         while self.value("place")[origin] < to:
@@ -154,25 +134,8 @@ class SourcedWorld:
         self.follow()
 
     def fail(self) -> None:
-        """A leader dies, or is cut off with what it has appended; or all is well again."""
-        if self.dead:
-            self.world.restart(self.dead)
-            self.dead = 0
-        elif self.cut:
-            self.world.drop = lambda sender, to, message: False
-            self.cut = 0
-        elif self.random.random() < 0.5 and self.world.leader(self.copy):
-            self.cut = self.world.leader(self.copy)
-            self.world.drop = self.is_dropped
-        else:
-            leader = self.world.leader(self.random.choice((*self.origins, self.copy, self.copy)))
-            if leader:
-                self.world.kill(leader)
-                self.dead = leader
+        self.fail_or_mend(self.copy, (*self.origins, self.copy, self.copy))
         self.run(self.random.choice((0.01, 1.0, 5.0)))
-
-    def is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        return self.cut in (sender, to)
 
 
 def walk(seed: int, mutants: Mutants | None = None) -> dict[str, int]:
@@ -180,16 +143,12 @@ def walk(seed: int, mutants: Mutants | None = None) -> dict[str, int]:
     for _ in range(STEPS):
         world.step()
     world.run(1.0)
-    if not STEPPER.evaluate("EachOnce", (), world.model):
-        raise SourcesDisagree("EachOnce is violated")
+    world.hold(["EachOnce"])
     return world.counts
 
 
 def test_R29_each_step_of_a_leader_is_one_of_the_model() -> None:
-    counts: dict[str, int] = {}
-    for seed in range(10):
-        for action, number in walk(seed).items():
-            counts[action] = counts.get(action, 0) + number
+    counts = counted(walk, 10)
     assert set(counts) == {action.name for action in STEPPER.model.actions}, counts
     assert min(counts.values()) >= 5, counts
 
@@ -198,6 +157,6 @@ def test_R29_each_step_of_a_leader_is_one_of_the_model() -> None:
     "bug", ["sources_by_committed", "sources_from_now", "sources_forgotten", "source_named_alone"]
 )
 def test_R29_the_model_sees_each_planted_bug(bug: str) -> None:
-    with pytest.raises(SourcesDisagree):
+    with pytest.raises(Disagrees):
         for seed in range(30):
             walk(seed, Mutants(**{bug: True}))
