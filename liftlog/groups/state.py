@@ -128,6 +128,15 @@ class Beat(NamedTuple):
 
 GroupStep = Joined | Left | Grown | Assigned | Granted | GivenUp | Committed | Reset | Beat
 
+
+
+class _Format(msgspec.Struct):
+    """What every release writes."""
+
+    format: int
+
+
+_format_decoder = msgspec.json.Decoder(_Format)
 _decoder = msgspec.json.Decoder(GroupState)
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -151,13 +160,14 @@ def decode_group(data: bytes | None) -> GroupState:
     if data is None:
         return GroupState()
     try:
+        written = _format_decoder.decode(data).format
+        if written != FORMAT:
+            raise LiftlogError(f"a group's state has format {written}, of a later release; use that release")
         state = _decoder.decode(data)
         for share in state.shares:
             share_place(share)
     except (msgspec.DecodeError, ValueError) as error:
         raise LiftlogError(f"a group's state cannot be read: {error}; did something else write it?") from None
-    if state.format != FORMAT:
-        raise LiftlogError(f"a group's state has format {state.format}, of a later release; use that release")
     return state
 
 
