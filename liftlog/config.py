@@ -70,6 +70,7 @@ from typing import Any
 import msgspec
 
 from liftlog import eventlog
+from liftlog.addresses import is_address
 from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.nodeconfig import NodeConfig
@@ -429,7 +430,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
     places += [("[node] peer_listen", peer_listen)] if peer_listen else []
     places += [(METRICS_KEY, metrics_listen)] if ("metrics", "listen") in settings else []
     for key, value in places:
-        if not re.fullmatch(r".+:\d{1,5}", value) or not 0 < int(value.rpartition(":")[2]) < 65536:
+        if not is_address(value):
             raise LiftlogError(f"{source}: {key} = {value!r}; use host:port with a port from 1 to 65535")
     protocol = {key: value for (table, key), value in sorted(settings.items()) if table == "protocol"}
     _check_protocol(protocol, source)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from liftlog.addresses import is_address
 from liftlog.api.handshake import NO_SECRET
 from liftlog.security import read_secrets
 from liftlog.types import LiftlogError
@@ -71,7 +72,8 @@ def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
             raise LiftlogError(f"{where} {key} = {value!r}; it must be a {KINDS[key].__name__}")
     nodes, cluster = table.get("nodes", []), table.get("cluster", name)
     assert isinstance(nodes, list)
-    if not 1 <= len(nodes) <= NODES_MAX or not all(map(_is_address, nodes)):
+    good = all(isinstance(node, str) and is_address(node) for node in nodes)
+    if not 1 <= len(nodes) <= NODES_MAX or not good:
         raise LiftlogError(
             f'{where} nodes = {nodes!r}; name 1 to {NODES_MAX} of its nodes, each as "host:port", where '
             "clients reach it"
@@ -83,14 +85,6 @@ def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
         remedy = "keep one of them" if file is not None else "name the file that holds its clients' secret"
         raise LiftlogError(f"{where} needs client_secret_file or insecure = true: {remedy}")
     return OtherCluster(name, tuple(nodes), cluster, None if file is None else Path(str(file)))
-
-
-def _is_address(text: object) -> bool:
-    return (
-        isinstance(text, str)
-        and re.fullmatch(r".+:\d{1,5}", text) is not None
-        and 0 < int(text.rpartition(":")[2]) < 65536
-    )
 
 
 def _json(value: object) -> str:

@@ -19,11 +19,12 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 class TrioBridge:
     """An asyncio event loop in a thread of its own, for one trio run. Use as an async context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "liftlog-client") -> None:
+        """`name`: the thread's."""
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="liftlog-client", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self.token: trio.lowlevel.TrioToken = trio.lowlevel.current_trio_token()
 
     async def __aenter__(self) -> TrioBridge:

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from liftlog.addresses import is_address
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.nats_login import NatsLogin
 from liftlog.types import NODE_MAX, NUMBER_MAX, LiftlogError
@@ -118,7 +119,7 @@ def natural(text: str) -> int:
 
 def host_and_port(text: str) -> str:
     """An address option."""
-    if not re.fullmatch(r".+:\d{1,5}", text) or not 0 < int(text.rpartition(":")[2]) < 65536:
+    if not is_address(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
     return text
 

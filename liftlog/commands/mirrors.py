@@ -14,9 +14,9 @@ from msgspec import UNSET
 from liftlog.client.client import Client
 from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
-from liftlog.core.metadata.elsewhere import elsewhere
+from liftlog.core.metadata.elsewhere import elsewhere, place_key
 from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
-from liftlog.messages import MATCHING_SUBJECTS, StreamInfo
+from liftlog.messages import MATCHING_SUBJECTS, StreamInfo, SubjectReply
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
 
@@ -78,7 +78,7 @@ async def _lags_elsewhere(client: Client, mirror: StreamInfo) -> Lags:
     """The same of an origin in another cluster, of which only the mirror's leaders hear."""
     origin, found, problems = mirror.config.mirrors, [], list[str]()
     for partition in range(len(mirror.partitions)):
-        told = await client.reader(mirror, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
+        told = await _told(client, mirror, partition)
         end = await _end(client, mirror, partition)
         behind = dict(told.behind).get(origin)
         found.append(Lag(partition, end, -1 if behind is None else max(end, told.hw + behind)))
@@ -157,7 +157,7 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
         heard, why = await _heard(client, copy, partition)
         for number, (source, filter) in enumerate(sources_of(copy.config).items()):
             if elsewhere(source) is not None:
-                behind, place = heard.get(source, -1), (places or {}).get(-1 - number, 0)
+                behind, place = heard.get(source, -1), (places or {}).get(place_key(number), 0)
                 next = place if places is not None and behind >= 0 else -1
                 told = why if behind < 0 else ""
                 found.append(SourceLag(source, filter, partition, next, next + max(0, behind), told))
@@ -178,8 +178,13 @@ async def _heard(client: Client, copy: StreamInfo, partition: int) -> tuple[dict
     """
     if not any(elsewhere(name) is not None for name in sources_of(copy.config)):
         return {}, ""
-    told = await client.reader(copy, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
+    told = await _told(client, copy, partition)
     return dict(told.behind), told.problem
+
+
+async def _told(client: Client, copy: StreamInfo, partition: int) -> SubjectReply:
+    """What a copy's leader says, and with it what it hears of what is copied."""
+    return await client.reader(copy, partition).ask_subjects(MATCHING_SUBJECTS, ">", limit=1)
 
 
 async def _places(client: Client, copy: StreamInfo, partition: int) -> dict[int, int] | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Sequence
 
 import trio
 
+from liftlog.client.bridge import TrioBridge
 from liftlog.links.link import ClusterLink
 from liftlog.messages import AskOrigin, Event, OriginAnswered
 from liftlog.otherclusters import OtherCluster
@@ -22,8 +22,7 @@ class LinksBeside:
         for place in places:
             place.secrets()
         self._places = tuple(places)
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._links: dict[str, ClusterLink] = {}
         """Of the loop's thread."""
         self._post: Callable[[Event], None] = lambda event: None
@@ -33,9 +32,11 @@ class LinksBeside:
         self._post = post
 
     def ask(self, question: AskOrigin) -> None:
+        """What is asked before `run` is ready is asked again."""
         # A loop that is closed has nobody who could ask.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._ask, question)
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._ask, question)
 
     def _ask(self, question: AskOrigin) -> None:
         link = self._links.get(question.cluster)
@@ -44,29 +45,19 @@ class LinksBeside:
 
     async def run(self) -> None:
         """Until cancelled; then all connections are closed, and the thread is over."""
-        token = trio.lowlevel.current_trio_token()
+        async with TrioBridge("liftlog-links") as bridge:
 
-        def answered(event: OriginAnswered) -> None:
-            with contextlib.suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._post, event)
+            def answered(event: OriginAnswered) -> None:
+                with contextlib.suppress(trio.RunFinishedError):
+                    bridge.token.run_sync_soon(self._post, event)
 
-        def work() -> None:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._serve(answered))
-
-        thread = threading.Thread(target=work, name="liftlog-links", daemon=True)
-        thread.start()
-        try:
-            await trio.sleep_forever()
-        finally:
-            self._loop.call_soon_threadsafe(self._over.set)
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(thread.join)
+            await bridge.run(lambda: self._serve(answered))
 
     async def _serve(self, answered: Callable[[OriginAnswered], None]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._links = {place.name: ClusterLink(place, answered) for place in self._places}
         try:
-            await self._over.wait()
+            await self._loop.create_future()
         finally:
             for link in self._links.values():
                 await link.close()

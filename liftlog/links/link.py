@@ -20,8 +20,6 @@ from liftlog.client.nodes import Access, NodeConnection, NodePool
 from liftlog.client.reader import EARLIEST, NEW, Reader
 from liftlog.messages import (
     ERR_OFFSET_RANGE,
-    FETCH_BELOW_START,
-    FETCH_OK,
     AskOrigin,
     ClientMessage,
     ClientReply,
@@ -36,6 +34,7 @@ from liftlog.messages import (
     StreamInfoRequest,
     intake,
 )
+from liftlog.messages.copying import below_start, copied
 from liftlog.otherclusters import OtherCluster
 from liftlog.types import LiftlogError, PartitionId
 
@@ -191,16 +190,8 @@ async def _read(side: _Side, info: StreamInfo, question: AskOrigin) -> MirrorRep
     request = ReadRequest(log, question.offset, question.max_bytes, WAIT_MS, verify=True)
     try:
         reply = await reader.ask_leader(request, ReadReply)
-        told = MirrorReply(
-            partition=question.partition,
-            offset=question.offset,
-            status=FETCH_OK,
-            hw=max(reply.hw, reply.next_offset),
-            log_start=min(reply.log_start, reply.next_offset),
-            next_offset=reply.next_offset,
-            batches=[frame for item in reply.batches for frame in frames(item)],
-            origin=info.id,
-        )
+        batches = [frame for item in reply.batches for frame in frames(item)]
+        told = copied(question.partition, question.offset, info.id, reply, batches)
     except RequestFailed as error:
         if error.code != ERR_OFFSET_RANGE:
             raise
@@ -210,16 +201,7 @@ async def _read(side: _Side, info: StreamInfo, question: AskOrigin) -> MirrorRep
                 f"'{question.stream}' ends at offset {end}, and the copy is at {question.offset}: it has "
                 "lost what the copy has; remove the copy, and make it again"
             ) from None
-        told = MirrorReply(
-            partition=question.partition,
-            offset=question.offset,
-            status=FETCH_BELOW_START,
-            hw=max(end, start),
-            log_start=start,
-            next_offset=question.offset,
-            batches=[],
-            origin=info.id,
-        )
+        told = below_start(question.partition, question.offset, info.id, max(end, start), start)
     if problem := intake.contradiction(told):
         raise LiftlogError(f"a node's answer contradicts itself: {problem}")
     return told

@@ -56,6 +56,13 @@ def elsewhere_of(config: StreamConfig) -> list[str]:
     return [name for name in names if elsewhere(name) is not None]
 
 
+def place_key(number: int) -> int:
+    """R29: by what the position in a source of another cluster is called, which is the source of this number,
+    from 0 on. Those of this cluster are called by their ids.
+    """
+    return -1 - number
+
+
 def named_origin(config: StreamConfig, name: str) -> str:
     """The identity of an origin that it copies, and calls so; empty: none is named yet."""
     return "" if config.origins is UNSET else dict(config.origins).get(name, "")

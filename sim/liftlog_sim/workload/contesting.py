@@ -20,6 +20,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.operating import Operator
 
 MOMENT_US = 40 * MILLISECOND
 """Who removes it asks so much later at most: while the other one's wish is under way."""
@@ -29,25 +30,16 @@ FIRST = 1
 """Whose place a node that joined is to take: no file of those who may yet join has to name it."""
 
 
-class Contest:
+class Contest(Operator):
     """See the module. `contest_interval_us`: how often they look; 0 = never."""
 
-    __slots__ = ("_cluster", "_every_us", "_shared", "_turns")
+    __slots__ = ()
 
     def __init__(self, shared: Clientele) -> None:
-        self._shared = shared
-        self._cluster = shared.cluster
-        self._every_us = shared.cluster.knobs.contest_interval_us
-        self._turns = self._cluster.chances.turns("contest/0", self._every_us)
+        every_us = shared.cluster.knobs.contest_interval_us
+        super().__init__(shared, shared.cluster.chances.turns("contest/0", every_us), every_us)
 
-    def start(self) -> None:
-        if self._every_us:
-            self._turns.take(self._fire)
-
-    def _fire(self, turn: Turn, second: object) -> None:
-        if self._shared.stopping:
-            return
-        turn.noted()
+    def _act(self, turn: Turn) -> None:
         newest, knobs = self._cluster.newest_metadata(), self._cluster.knobs
         if newest is not None and newest.founders:
             joined = range(knobs.nodes - knobs.joiners + 1, knobs.nodes + 1)
@@ -55,20 +47,19 @@ class Contest:
             for node in left[:1]:
                 self._about(node, newest, turn)
         elif newest is not None:
-            self._ask(turn.name, AddNodeRequest(knobs.nodes, knobs.peer_address(knobs.nodes)), turn.draws)
-        self._turns.take(self._fire)
+            self._ask_any(turn.name, AddNodeRequest(knobs.nodes, knobs.peer_address(knobs.nodes)), turn.draws)
 
     def _about(self, node: int, newest: Metadata, turn: Turn) -> None:
         record, numbers = newest.nodes.get(node), [founder for founder, _ in newest.founders]
         if node not in newest.admissions:
             address = self._cluster.knobs.peer_address(node)
-            self._ask(turn.name, AddNodeRequest(node, address), turn.draws)
+            self._ask_any(turn.name, AddNodeRequest(node, address), turn.draws)
         elif record is None:
             return
         elif before := newest.replaced_by(node):
-            self._ask(turn.name, RetireNodeRequest(before, False), turn.draws)
+            self._ask_any(turn.name, RetireNodeRequest(before, False), turn.draws)
         elif record.is_to_vote(numbers):
-            self._ask(turn.name, SetVoterRequest(node, False), turn.draws)
+            self._ask_any(turn.name, SetVoterRequest(node, False), turn.draws)
         else:
             self._contest(node, turn)
 
@@ -77,7 +68,7 @@ class Contest:
         use: ClientMessage = SetVoterRequest(node, True)
         if draws.random() < HEIR_SHARE:
             use = RetireNodeRequest(FIRST, True, node)
-        self._ask(f"{turn.name}/use", use, draws.part("use"))
+        self._ask_any(f"{turn.name}/use", use, draws.part("use"))
         removal, own = RemoveNodeRequest(node), draws.part("removal")
         asked = f"{turn.name}/removal", removal, own
         self._cluster.kernel.after(own.randrange(MOMENT_US), self._late, asked)
@@ -85,8 +76,7 @@ class Contest:
 
     def _late(self, asked: tuple[str, ClientMessage, Draws], second: object) -> None:
         if not self._shared.stopping:
-            self._ask(*asked)
+            self._ask_any(*asked)
 
-    def _ask(self, name: str, request: ClientMessage, draws: Draws) -> None:
-        node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
-        self._shared.hub.request(name, node, request, lambda reply: None, patience_us)
+    def _ask_any(self, name: str, request: ClientMessage, draws: Draws) -> None:
+        self._ask(name, self._shared.any_node(draws), request)

@@ -7,14 +7,13 @@ from itertools import pairwise
 from liftlog.format import parse_batch
 from liftlog.messages import (
     ERR_OFFSET_RANGE,
-    FETCH_BELOW_START,
-    FETCH_OK,
     ClientReply,
     ErrorReply,
     MirrorFetch,
     MirrorReply,
     ReadReply,
 )
+from liftlog.messages.copying import below_start, copied
 from liftlog.types import Batch, PartitionId
 
 
@@ -22,28 +21,11 @@ def mirror_reply(fetch: MirrorFetch, reply: ClientReply, hw: int, log_start: int
     """What the origin says to a mirror where it says this to a client; None: nothing of use. `hw`,
     `log_start`: its own.
     """
+    copy, offset, origin = fetch.mirror, fetch.offset, fetch.partition.stream
     if isinstance(reply, ReadReply):
-        return MirrorReply(
-            partition=fetch.mirror,
-            offset=fetch.offset,
-            status=FETCH_OK,
-            hw=max(reply.hw, reply.next_offset),
-            log_start=min(reply.log_start, reply.next_offset),
-            next_offset=reply.next_offset,
-            batches=reply.batches,
-            origin=fetch.partition.stream,
-        )
+        return copied(copy, offset, origin, reply, reply.batches)
     if isinstance(reply, ErrorReply) and reply.code == ERR_OFFSET_RANGE:
-        return MirrorReply(
-            partition=fetch.mirror,
-            offset=fetch.offset,
-            status=FETCH_BELOW_START,
-            hw=hw,
-            log_start=log_start,
-            next_offset=fetch.offset,
-            batches=[],
-            origin=fetch.partition.stream,
-        )
+        return below_start(copy, offset, origin, hw, log_start)
     return None
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere
+from liftlog.core.metadata.elsewhere import elsewhere, place_key
 from liftlog.core.metadata.origins import source_of, source_standstill, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
@@ -155,7 +155,7 @@ class Sourcing:
         """
         names = list(sources_of(stream.config))
         if elsewhere(name) is not None:
-            return -1 - names.index(name) if name in names else None
+            return place_key(names.index(name)) if name in names else None
         source = source_of(self._ctx.metadata, stream, name)
         return source.id if source is not None else None
 
