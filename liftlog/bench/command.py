@@ -20,6 +20,7 @@ from liftlog.bench.failover_command import add_failover
 from liftlog.bench.floor import NAMES, Floor
 from liftlog.bench.groups_command import add_groups
 from liftlog.bench.handover import Stop, measure_stops, summary_of
+from liftlog.bench.indexed import Indexed
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.life_command import add_life
@@ -39,6 +40,7 @@ from liftlog.version import VERSION
 SUBJECT = "bench.publish"
 STREAM = "bench"
 SIZE_MAX = 1_000_000
+SUBJECTS_MAX = 1_000_000
 RECORD_BYTES = 24 + len(SUBJECT)
 """What a record has in a parcel beside its payload."""
 
@@ -75,6 +77,12 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument(
         "--batch", type=int, default=0, help="also publish so many in one message, and compare the rates"
     )
+    publish.add_argument(
+        "--subjects",
+        type=int,
+        default=0,
+        help="publish to so many subjects in turn, and also to a cluster that keeps an index of them",
+    )
     publish.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
     publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     publish.add_argument("--json", action="store_true", help="print one JSON object")
@@ -105,26 +113,31 @@ def run_publish(options: argparse.Namespace) -> int:
     load = _load_of(options)
     check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
-        ours = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM)
-        systems: list[System] = [Floor(scratch, "answer", SUBJECT, STREAM), ours]
+        subject = f"{SUBJECT}.*" if options.subjects else SUBJECT
+        ours = LiftlogCluster(scratch, options.replicas, subject, STREAM)
+        systems: list[System] = [Floor(scratch, "answer", subject, STREAM), ours]
+        if options.subjects:
+            systems.append(Indexed(scratch, options.replicas, SUBJECT, STREAM, options.subjects))
         if options.batch:
             systems.append(Batched(ours, options.batch))
         if options.vs == "jetstream":
             for sync_always in (False, True):
-                systems.append(JetStream(scratch, options.replicas, sync_always, SUBJECT, STREAM))
+                systems.append(JetStream(scratch, options.replicas, sync_always, subject, STREAM))
         summaries = measure(systems, load, options.rounds, activity.show)
     ceiling = NAMES["answer"]
     ceilings = over_ceiling(summaries, ceiling)
     together = [system.name for system in systems if isinstance(system, Batched)]
-    others = {name: one for name, one in summaries.items() if name not in (ceiling, *together)}
-    ratios = comparison(others, ours.name)
+    indexed = [system for system in systems if isinstance(system, Indexed)]
+    ways = (ceiling, *together, *(system.name for system in indexed))
+    ratios = comparison({name: one for name, one in summaries.items() if name not in ways}, ours.name)
     over_single = over_ceiling(summaries, ours.name)
     gains = {name: over_single[name] for name in together}
+    prices = {one.name: {**over_single[one.name], "behind_s": one.behind_s} for one in indexed}
     if options.json:
-        document = _document(options, summaries, ratios) | {"over_responder": ceilings, "over_single": gains}
-        print(json.dumps(document, indent=2))
+        more = {"over_responder": ceilings, "over_single": gains, "over_unindexed": prices}
+        print(json.dumps(_document(options, summaries, ratios) | more, indent=2))
     else:
-        _print(options, summaries, ratios, ceilings, gains)
+        _print(options, summaries, ratios, ceilings, gains, prices)
     return 0
 
 
@@ -167,6 +180,7 @@ def _print_stops(stops: list[Stop]) -> None:
 def _load_of(options: argparse.Namespace) -> Load:
     ranges = (
         ("batch", 0, 1000),
+        ("subjects", 0, SUBJECTS_MAX),
         ("size", 8, SIZE_MAX),
         ("window", 1, 1_000_000),
         ("count", 1, 100_000_000),
@@ -177,6 +191,8 @@ def _load_of(options: argparse.Namespace) -> Load:
     if options.batch * (options.size + RECORD_BYTES) > SIZE_MAX:
         most = SIZE_MAX // (options.size + RECORD_BYTES)
         raise LiftlogError(f"--batch {options.batch} of --size {options.size} is too much; take up to {most}")
+    if options.batch and options.subjects:
+        raise LiftlogError("--batch and --subjects do not go together: a batch has one subject")
     return Load(
         port=0,
         subject=SUBJECT,
@@ -185,6 +201,7 @@ def _load_of(options: argparse.Namespace) -> Load:
         window=options.window,
         messages=options.count,
         seconds_max=options.seconds,
+        subjects=options.subjects,
     )
 
 
@@ -208,6 +225,7 @@ def _print(
     ratios: dict[str, dict[str, Any]],
     ceilings: dict[str, dict[str, float]],
     gains: dict[str, dict[str, float]],
+    prices: dict[str, dict[str, float]],
 ) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
@@ -236,6 +254,13 @@ def _print(
         console.print(
             f"{name}: {gain['rate']:.2f} times the rate of single messages, "
             f"{gain['server_cpu']:.2f} times their CPU (medians of the ratios within the rounds)",
+            soft_wrap=True,
+        )
+    for name, price in prices.items():
+        console.print(
+            f"{name}, {options.subjects:,} subjects: {price['rate']:.2f} times the rate without an index, "
+            f"{price['server_cpu']:.2f} times the CPU (medians of the ratios within the rounds); it knew all "
+            f"messages {price['behind_s']:.2f} s after the last ack",
             soft_wrap=True,
         )
     console.print(f"\n{NOTES}", end="", soft_wrap=True)

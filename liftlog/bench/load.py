@@ -56,10 +56,18 @@ class Load:
     `window` count messages in either case.
     """
 
+    subjects: int = 0
+    """The messages go to so many subjects below `subject` in turn (`subject_of`); 0 = to `subject` itself."""
+
     @property
     def together(self) -> int:
         """How many messages a publication has."""
         return self.batch or 1
+
+
+def subject_of(above: str, number: int, subjects: int) -> str:
+    """Where message `number` goes, of `subjects` subjects that are of one length and lie below `above`."""
+    return f"{above}.{number % subjects:07d}" if subjects else above
 
 
 class LoadError(Exception):
@@ -73,10 +81,10 @@ class Frames:
     """
 
     def __init__(self, load: Load) -> None:
-        self.ring = max(2 * load.window, 4096) // load.together + 2
+        self.ring = max(2 * load.window, 4096, load.subjects) // load.together + 2
         frames = []
         for index in range(self.ring):
-            reply = f"{load.subject} {INBOX}.{index:07d}"
+            reply = f"{subject_of(load.subject, index, load.subjects)} {INBOX}.{index:07d}"
             payload = f"{index:07d} ".encode().ljust(load.size, b"x")[: load.size]
             if load.batch:
                 payload = _parcel(load, payload)

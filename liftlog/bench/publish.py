@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from liftlog.bench.indexed import Indexed
 from liftlog.bench.load import Load
 from liftlog.bench.rounds import System, turns
 from liftlog.bench.usage import folder_bytes, usage_of
@@ -118,6 +119,8 @@ def _round(system: System, load: Load) -> Round:
     before = usage_of(system.pids)
     batch = system.batch if isinstance(system, Batched) else 0
     result = run_load(replace(load, port=system.port, batch=batch), system.name)
+    if isinstance(system, Indexed):
+        system.catch_up()
     cpu_seconds = usage_of(system.pids).cpu_seconds - before.cpu_seconds
     return Round(
         messages=result["messages"],

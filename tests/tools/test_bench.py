@@ -137,6 +137,26 @@ def test_batches_are_measured_beside_single_messages(tmp_path: Path) -> None:
     assert document["liftlog_over"] == {}
 
 
+def test_batches_of_several_subjects_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "publish", "--batch", "10", "--subjects", "5"]) == 2
+    assert "--batch and --subjects do not go together" in capsys.readouterr().err
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_an_index_is_measured_beside_none_and_knows_all_in_the_end(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path, "--subjects", "7", "--json"), capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    name = "liftlog, indexed"
+    assert list(document["systems"]) == ["responder", "liftlog", name]
+    price = document["over_unindexed"][name]
+    assert price["rate"] > 0 and price["server_cpu"] > 0 and price["behind_s"] > 0
+    assert document["liftlog_over"] == {}
+
+
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
