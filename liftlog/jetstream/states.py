@@ -93,6 +93,8 @@ async def stream_state(
     reader = room.client.reader(info, 0)
     messages, last_seq = totals.messages, totals.hw
     first = await room.client.next_matching(info, ">", totals.log_start) if messages else None
+    if first is None:
+        messages = 0  # Nothing, or all of it went since it was counted.
     state = JsStreamState(
         messages=messages,
         bytes=totals.size,
@@ -101,7 +103,7 @@ async def stream_state(
         last_seq=last_seq,
         last_ts=await _last_time(reader, last_seq),
         consumer_count=consumers,
-        num_subjects=totals.subjects or UNSET,
+        num_subjects=totals.subjects if messages else UNSET,
     )
     gone = max(0, last_seq - state.first_seq + 1 - messages) if messages else 0
     if gone:

@@ -11,6 +11,7 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,8 +227,14 @@ class Performer:
     """How another stream has what this one has, and with which filter."""
     rolled_up: set[str] = field(default_factory=set)
     """Subjects of which one message at most is left."""
+    rolled_all: bool = False
+    """nats-server may count a message twice, as one that waits, once all was rolled up."""
     complaint: str = ""
     """What the last error said; it is shown and not compared."""
+    kept: list[int] = field(default_factory=list)
+    """How many messages a stream with interest had after each step: on nats-server it is noted, and liftlog
+    waits for it."""
+    performed: int = 0
 
     async def perform(self, plan: list[Step]) -> list[Any]:
         seen = []
@@ -235,36 +242,45 @@ class Performer:
             act: Callable[..., Awaitable[Any]] = getattr(self, f"_{kind}")
             self.complaint = ""
             seen.append(Seen(await act(**given), self.complaint))
+            await self._note()
+            self.performed += 1
         return seen
 
-    async def _settled(self) -> None:
-        """liftlog removes what is above `max_msgs_per_subject`, what a roll-up replaces, and what no consumer
-        wants any more, a moment after the ack. The latter needs no limit: it is what nats-server has.
+    async def _note(self) -> None:
+        if (self.config or {}).get("retention") != "interest":
+            self.kept += [] if self.user.liftlog else [-1]
+        elif not self.user.liftlog:
+            self.kept.append((await self.user.info()).state.messages)
+        elif self.performed < len(self.kept):
+            await self._as_many(self.kept[self.performed])
+
+    async def _as_many(self, count: int) -> None:
+        """liftlog removes what all consumers have acked a moment after the ack. If there are never as many
+        messages as on nats-server, a later step tells.
         """
-        config = self.config or {}
-        most = config.get("max_msgs_per_subject", 0)
-        if not self.user.liftlog or not (most or self.rolled_up or config.get("retention") == "interest"):
+
+        async def reached() -> bool:
+            return (await self.user.info()).state.messages == count
+
+        with suppress(TimeoutError):
+            await self.user.until(reached)
+
+    async def _settled(self) -> None:
+        """liftlog removes what is above `max_msgs_per_subject`, and what a roll-up replaces, a moment after
+        the ack.
+        """
+        most = (self.config or {}).get("max_msgs_per_subject", 0)
+        if not self.user.liftlog or not (most or self.rolled_up):
             return
 
         async def reached() -> bool:
             info = await self.user.js.stream_info(self.user.name, subjects_filter=">")
             counts = info.state.subjects or {}
-            if config.get("retention") == "interest":
-                return not any(self.user.subject(one) in counts for one in SUBJECTS if not self._wanted(one))
-            rolled = self.rolled_up
-            few = all(counts.get(self.user.subject(one), 0) <= 1 for one in rolled)
+            few = all(counts.get(self.user.subject(one), 0) <= 1 for one in self.rolled_up)
             return few and all(count <= most for count in counts.values() if most)
 
         await self.user.until(reached)
         self.rolled_up.clear()
-
-    def _wanted(self, subject: str) -> bool:
-        """Whether some consumer is given messages of this subject."""
-        for config in self.consumers.values():
-            filters = config.get("filter_subjects") or [config.get("filter_subject", ">")]
-            if {">", subject, "c.*" if subject == "c.d" else subject} & set(filters):
-                return True
-        return False
 
     async def final(self) -> list[Any]:
         """What is there at the end: every message, every consumer."""
@@ -296,6 +312,8 @@ class Performer:
                 skipped |= {"ack_floor"}
             if "consumer_seq" in value:
                 skipped |= {"stream_seq"}
+            if self.rolled_all:
+                skipped |= {"num_pending"}
             kept = {key: one for key, one in sorted(value.items()) if key not in skipped}
             return {key.replace(self.user.name, "S"): self._plain(one) for key, one in kept.items()}
         if isinstance(value, list):
@@ -357,6 +375,7 @@ class Performer:
         told = self._plain(json.loads(answer.data))
         if "Nats-Rollup" in headers and isinstance(told, dict):
             self.rolled_up = {to} if headers["Nats-Rollup"] == "sub" else set(SUBJECTS)
+            self.rolled_all |= headers["Nats-Rollup"] == "all"
             await self._settled()
         return told
 
@@ -445,7 +464,7 @@ class Performer:
         for message in pulled.messages:
             words = message.reply.split(".")
             found.append([message.subject.replace(self.user.name, "S"), *self._message(message), words[4:7]])
-            found[-1].append(words[8])
+            found[-1].append("" if self.rolled_all else words[8])
             if int(words[4]) > 1:
                 self.refused.discard(name)
             if self.consumers[name].get("ack_policy") != "none":
@@ -477,23 +496,24 @@ def _with_headers(told: Any) -> Any:
     return told
 
 
-async def played(plan: list[Step], server: Server) -> tuple[list[Any], list[Any]]:
-    """What came of the steps, and what was there at the end."""
+async def played(plan: list[Step], server: Server, kept: list[int]) -> tuple[list[Any], list[Any]]:
+    """What came of the steps, and what was there at the end. `kept`: as `Performer` has it."""
     async with User.of(server) as user:
-        performer = Performer(user)
+        performer = Performer(user, kept=kept)
         return await performer.perform(plan), await performer.final()
 
 
 async def differences(plan: list[Step], one: Server, other: Server) -> list[str]:
     """What `other` does not do as `one` did: the first step, with both answers; nothing if there is none.
 
-    A consumer of nats-server hears of new messages a moment after the stream has them, so what it tells is
-    not always the same: where both differ it plays the plan again, and `other` may do what it did any time.
+    A consumer of nats-server, which is `one`, hears of new messages a moment after the stream has them, so
+    what it tells is not always the same: where both differ the plan is played again.
     """
-    right, right_end = await played(plan, other)
     found: list[str] = []
     for _ in range(PLAYED_MAX):
-        left, left_end = await played(plan, one)
+        kept: list[int] = []
+        left, left_end = await played(plan, one, kept)
+        right, right_end = await played(plan, other, kept)
         if left == right and left_end == right_end:
             return []
         steps: list[Any] = [*enumerate(plan)]
