@@ -54,7 +54,7 @@ def test_G3_G4_who_moves_a_position() -> None:
     group.truth.done("s/0", 0)
     group.truth.done("s/0", 1)
     group.wrote("a", target="a", owner="a", granted=1, cursor=2)
-    assert group.truth.known().shares["s/0"].cursor == group.truth.at(3).shares["s/0"].cursor == 2
+    assert group.truth.known().shares["s/0"].cursor == group.truth.said(3).shares["s/0"].cursor == 2
     group.wrote("a", target="a", owner="a", granted=1, cursor=1)
     group.violates("CommitsFenced")
     other = TrueGroup()

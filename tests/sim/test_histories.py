@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,8 @@ from liftlog_jepsen.jsonl import read_jsonl
 from liftlog_sim.runs.history import AnswerLog, FaultLog, history_of
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.truth.groups import GroupTruth
+from liftlog_sim.truth.processors import StoredCursors
 from liftlog_sim.world import World
 from tests.jepsen.promise_stories import broken
 
@@ -126,3 +129,52 @@ def test_K3_K4_a_planted_bug_of_consumers_shows_in_the_history(
 ) -> None:
     options = RunOptions(seed=seed, profile="consumers", duration_s=25, mutant=mutant)
     assert anomalies(history(options, judged=judged)) == found
+
+
+def test_G1_G4_what_members_of_groups_were_told_is_in_the_history_and_nothing_is_wrong_with_it() -> None:
+    found = history(RunOptions(seed=2, profile="groups", duration_s=20))
+    facts = Counter(mop.f for op in found.ops() for mop in op.mops)
+    assert min(facts[f] for f in ("join", "own", "commit", "fetch-commit")) > 15
+    assert anomalies(found) == set()
+
+
+def test_G3_a_commit_of_who_was_replaced_shows_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupTruth, "_judge", lambda *told: None)
+    planted = RunOptions(seed=7, profile="groups", duration_s=20, mutant="group_commit_unfenced")
+    assert anomalies(history(planted, judged=False)) == {"stale-commit"}
+
+
+def test_L10_what_processors_stored_is_in_the_history_and_nothing_is_wrong_with_it() -> None:
+    found = history(RunOptions(seed=5, profile="processors", duration_s=20))
+    facts = Counter(mop.f for op in found.ops() for mop in op.mops)
+    assert min(facts[f] for f in ("join", "source", "commit", "fetch-commit")) > 15
+    assert anomalies(found) == set()
+
+
+@pytest.mark.parametrize("seed", [40, 70])
+def test_L10_what_a_processor_that_was_forgotten_does_again_is_no_anomaly(seed: int) -> None:
+    found = history(RunOptions(seed=seed, profile="processors", duration_s=20))
+    names = {mop.key for op in found.ops() for mop in op.mops if mop.f == "join"}
+    assert len(names) > len({name.partition(" ")[0] for name in names})
+    assert anomalies(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed", "found"),
+    [
+        ("cursor_of_committed", 5, {"output-duplicate", "cursor-back"}),
+        ("opening_as_sent", 0, {"phantom-cursor"}),
+        ("parcel_without_cursor", 17, {"output-duplicate"}),
+    ],
+)
+def test_L10_a_planted_bug_of_processors_shows_in_the_history(
+    mutant: str, seed: int, found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold_your_tongue(self: StoredCursors, *told: Any) -> None:
+        committed(self, *told)
+        self._wanted = []
+
+    committed = StoredCursors.committed
+    monkeypatch.setattr(StoredCursors, "committed", hold_your_tongue)
+    planted = RunOptions(seed=seed, profile="processors", duration_s=20, mutant=mutant)
+    assert anomalies(history(planted, judged=False)) == found

@@ -48,9 +48,8 @@ class GroupTruth:
         self._judged = len(committed)
         return self.state
 
-    def at(self, version: int) -> GroupState:
+    def said(self, version: int) -> GroupState:
         """What the register said in this version, which is committed."""
-        self.known()
         record = self._register.contents.committed[version]
         assert record is not None
         return self.states[(record.value or b"").rstrip(b".")][1]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from liftlog.options.cursors import InputCursor
 from liftlog.options.numbered import stored_number
-from liftlog.types import Record
+from liftlog.types import NO_OFFSET, Record
 from liftlog_sim.truth.message_ids import IdsFinding
 
 MARK = b"-out"
@@ -56,15 +56,19 @@ class _Last(NamedTuple):
     at_ms: int
     again: bool
     """Of a run that was opened before, and forgotten."""
+    life: int
+    """Where the opening lies with which the processor began, or began again when it was forgotten."""
 
 
 class StoredCursors:
     """Of one partition, in the order in which records are committed."""
 
-    __slots__ = ("_last", "_opened", "_unjudged", "_wanted")
+    __slots__ = ("_last", "_lives", "_opened", "_unjudged", "_wanted")
 
     def __init__(self) -> None:
         self._last: dict[bytes, _Last] = {}
+        self._lives: dict[int, int] = {}
+        """Of each opening, by its offset."""
         self._opened: dict[bytes, int] = {}
         """The newest run that was opened, by processor."""
         self._unjudged = 0
@@ -77,12 +81,19 @@ class StoredCursors:
         last = self._last.get(producer)
         return None if last is None else last.cursor
 
+    def life(self, opening: int) -> int:
+        """Where the opening lies with which its processor began: since then it has not been forgotten.
+        NO_OFFSET: it is not committed.
+        """
+        return self._lives.get(opening, NO_OFFSET)
+
     def committed(self, offset: int, record: Record, window_ms: int) -> IdsFinding | None:
         """This record is the next one that is committed; what is wrong with that, if anything."""
         output, number = _output_in(record.value), stored_number(record.headers)
         problem = ""
         if number is not None and number.numbered.producer.startswith(NAME):
-            problem = self._message(record, number.cursor, number.numbered.sequence == 0, window_ms)
+            opens = number.numbered.sequence == 0
+            problem = self._message(offset, record, number.cursor, opens, window_ms)
         if not problem and self._unjudged:
             self._unjudged -= 1
             return None
@@ -93,7 +104,9 @@ class StoredCursors:
             problem = f"{self._wanted[-1]} is missing before it"
         return IdsFinding("OutputsOnce", f"offset {offset}: {problem}") if problem else None
 
-    def _message(self, record: Record, cursor: InputCursor | None, opens: bool, window_ms: int) -> str:
+    def _message(
+        self, offset: int, record: Record, cursor: InputCursor | None, opens: bool, window_ms: int
+    ) -> str:
         """A message of a processor, or the first record of one: which outputs have to follow."""
         number = stored_number(record.headers)
         if self._wanted:
@@ -109,7 +122,10 @@ class StoredCursors:
         if opens:
             again = (last is None or again) and run <= self._opened.get(producer, -1)
         self._opened[producer] = max(run, self._opened.get(producer, -1))
-        self._last[producer] = _Last(cursor, record.timestamp_ms, again)
+        life = offset if last is None else last.life
+        self._last[producer] = _Last(cursor, record.timestamp_ms, again, life)
+        if opens:
+            self._lives[offset] = life
         if last is None:
             return ""
         if not cursor.is_of_input_of(last.cursor):

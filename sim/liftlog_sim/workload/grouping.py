@@ -23,6 +23,7 @@ from liftlog_sim.truth.groups import GroupTruth
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.lasts import ExpectedLast
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.group_facts import MemberFacts
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.rivalling import Rivalry
 from liftlog_sim.workload.targets import Target
@@ -100,6 +101,7 @@ class MemberProcess:
         "_asleep",
         "_busy_until_us",
         "_cluster",
+        "_facts",
         "_name",
         "_number",
         "_rivalry",
@@ -127,7 +129,8 @@ class MemberProcess:
         self._turns = self._cluster.chances.turns(f"member/{number}", self._cluster.knobs.member_interval_us)
         self._asleep: list[Callable[[], None]] | None = None
         """What came while it is paused; None: it runs."""
-        self._sent: dict[bytes, tuple[GroupMembership, ClientOperation]] = {}
+        self._sent: dict[bytes, tuple[GroupMembership, list[ClientOperation]]] = {}
+        """States on their way, each as a send, and as a commit if it has one."""
         self._waiting = False
         self._busy_until_us = 0
         self._watch = Watch()
@@ -136,6 +139,7 @@ class MemberProcess:
     def _begun(self) -> GroupMembership:
         """Another run of the program."""
         self._runs += 1
+        self._facts = MemberFacts(self._shared, self._number, self._runs)
         self._watch = Watch()
         self._waiting = False
         self._busy_until_us = 0
@@ -209,23 +213,36 @@ class MemberProcess:
             wait_ms=WAIT_MS,
         )
         self._waiting = True
+        asked = self._facts.asks(register, leaves)
 
         def answered(reply: object) -> None:
-            self._hears(lambda: self._told(who, register, reply, leaves))
+            self._hears(lambda: self._told(who, register, reply, leaves, asked))
 
         self._shared.hub.request(turn.name, node, request, answered, TIMEOUT_US)
 
-    def _told(self, who: GroupMembership, register: Target, reply: object, leaves: bool) -> None:
+    def _told(
+        self,
+        who: GroupMembership,
+        register: Target,
+        reply: object,
+        leaves: bool,
+        asked: ClientOperation | None,
+    ) -> None:
         if who is not self.membership:
             return
         self._waiting = False
         assert self._room.truth is not None
         if not isinstance(reply, SubjectReply):
+            self._facts.told(asked, who.id, None)
             return
         version, state = reply.offset, GroupState()
         if version != NO_OFFSET:
-            state = self._room.truth.at(version)
+            state = self._room.truth.said(version)
+        self._facts.told(asked, who.id, state)
+        self._room.truth.known()
+        if version != NO_OFFSET:
             who.hear(version, state)
+        held = {share: one.generation for share, one in who.held.items()}
         silent = self._watch.look(self._cluster.kernel.now_us // 1000, state, who.id)
         self._writes += 1
         value = f"{self._number}-{self._writes}".encode()
@@ -237,10 +254,17 @@ class MemberProcess:
             self._account.count("members expired", len(silent))
             after, steps = who.turn(state, self._room.streams(), silent, value.decode())
         if steps:
-            self._write(who, register, value, version, after)
+            commits = self._facts.writes(register, state, after, held)
+            self._write(who, register, value, version, after, [commits] if commits is not None else [])
 
     def _write(
-        self, who: GroupMembership, register: Target, value: bytes, version: int, after: GroupState
+        self,
+        who: GroupMembership,
+        register: Target,
+        value: bytes,
+        version: int,
+        after: GroupState,
+        commits: list[ClientOperation],
     ) -> None:
         """Have this state follow on that version."""
         shared, subject = self._shared, register.subject_with("work")
@@ -254,18 +278,20 @@ class MemberProcess:
         headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines)
         reply = INBOX + b"%d." % self._number + value
         operation = ClientOperation("send", self._number, register, self._cluster.kernel.now_us, value)
-        self._sent[value] = who, operation
+        self._sent[value] = who, [operation, *commits]
         shared.perform([operation])
         self._account.count("states of groups sent")
         if not self._cluster.bus.publish(subject, [Message(subject, reply, headers, value)]):
-            operation.end("fail", self._cluster.kernel.now_us, error="no responders")
+            for one in (operation, *commits):
+                one.end("fail", self._cluster.kernel.now_us, error="no responders")
 
     def acked(self, value: bytes, acks: AckPublishes, offset: int) -> None:
         """A state is the group's."""
         self._rivalry.acked(value, acks.partition, offset)
-        who, operation = self._sent.pop(value)
+        who, operations = self._sent.pop(value)
         epoch, incarnation = acks.epoch, acks.incarnation
-        operation.end("ok", self._cluster.kernel.now_us, epoch=epoch, incarnation=incarnation, offset=offset)
+        for one in operations:
+            one.end("ok", self._cluster.kernel.now_us, epoch=epoch, incarnation=incarnation, offset=offset)
         self._account.count("acks received")
         self._account.count("states of groups stored")
 
@@ -285,8 +311,8 @@ class MemberProcess:
 
     def ended(self, value: bytes, code: str) -> None:
         found = self._sent.pop(value, None)
-        if found is not None:
-            found[1].end("info", self._cluster.kernel.now_us, error=code)
+        for one in found[1] if found is not None else ():
+            one.end("info", self._cluster.kernel.now_us, error=code)
 
     # -- work ----------------------------------------------------------------------------------------------
 

@@ -12,11 +12,13 @@ from liftlog.messages import ERR_NO_CURSOR, AckPublishes, RefusePublishes
 from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real.nats_wire import FAILS
 from liftlog.types import NO_OFFSET, Message
+from liftlog_jepsen.history import Mop
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.processors import NAME, output_value, outputs_of
+from liftlog_sim.workload import processor_facts
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.parcelling import BATCH_LINE
@@ -34,12 +36,16 @@ INPUT, ANOTHER_INPUT = (1_000_000, 0), (1_000_001, 0)
 class _Process:
     """`position`: of its input, what is next, once it has been told; `sequence`: of its next message."""
 
-    __slots__ = ("begin", "message", "name", "operations", "position", "run", "sent_us", "sequence", "to")
+    __slots__ = (
+        *("begin", "life", "message", "name", "operations", "position", "run", "sent_us", "sequence", "to"),
+    )
 
     def __init__(self, run: int, begin: int) -> None:
         self.run = run
         self.begin = begin
         """Where it says that it begins, if nobody knows; NO_OFFSET: it says nothing."""
+        self.life = -1
+        """For a history: as `StoredCursors` tells it."""
         self.position = NO_OFFSET
         self.sequence = 0
         self.message: Message | None = None
@@ -63,6 +69,7 @@ class SimulatedProcessor:
         self._seat = seat
         self._turns = self._cluster.chances.turns(f"processor/{seat}", 250 * MILLISECOND)
         self._processes: list[_Process] = []
+        self._openings = processor_facts.Openings(shared)
         self._runs = 0
         self._sent = 0
         self._target: Target | None = None
@@ -113,7 +120,8 @@ class SimulatedProcessor:
     def _open(self, target: Target, process: _Process, draws: Draws) -> None:
         where = b"" if process.begin == NO_OFFSET else b"/%d" % process.begin
         lines = self._lines(process, 0, b"%d/%d" % INPUT + where)
-        self._put(target, process, [*lines, b"Liftlog-Open: 1"], [], 0)
+        self._put(target, process, [*lines, b"Liftlog-Open: 1"], [], 0, [])
+        self._openings.sent(process.operations[0], process.run, process.begin)
         message = process.message
         if message is not None and draws.part("late").random() < LATE_SHARE:
             late_us = draws.part("how late").randrange(100, 4000) * MILLISECOND
@@ -134,20 +142,28 @@ class SimulatedProcessor:
             if kind == 0 and back == process.position:
                 return
             lines = self._lines(process, process.sequence, cursor)
-            self._put(target, process, lines if cursor else [lines[0], lines[-1]], [], process.position)
+            self._put(target, process, lines if cursor else [lines[0], lines[-1]], [], process.position, [])
             return
         values = [
             output_value(self._unique(process, place), position, nth)
             for place, position in enumerate(range(process.position, to))
             for nth in range(outputs_of(position))
         ]
-        self._put(target, process, self._lines(process, process.sequence, cursor), values, to)
+        group = processor_facts.group_of(self._producer, process.life)
+        facts = processor_facts.of_outputs(group, process.run, range(process.position, to))
+        self._put(target, process, self._lines(process, process.sequence, cursor), values, to, facts)
 
     def _unique(self, process: _Process, place: int) -> bytes:
         return b"%d-%d-%d-%d" % (self.number, process.run, self._sent, place)
 
     def _put(
-        self, target: Target, process: _Process, lines: list[bytes], values: list[bytes], to: int
+        self,
+        target: Target,
+        process: _Process,
+        lines: list[bytes],
+        values: list[bytes],
+        to: int,
+        facts: list[Mop],
     ) -> None:
         """Make the one message of a process that is on its way, and send it."""
         self._sent += 1
@@ -163,6 +179,8 @@ class SimulatedProcessor:
         process.name, process.to = sent[0], to
         now_us = self._cluster.kernel.now_us
         process.operations = [ClientOperation("send", self.number, target, now_us, value) for value in sent]
+        if self._shared.keep_values:
+            process.operations = [processor_facts.begun(self._shared, target, sent, facts)]
         self._shared.perform(process.operations)
         headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines)
         reply = INBOX + b"%d." % self.number + process.name
@@ -187,6 +205,8 @@ class SimulatedProcessor:
         account, now_us = self._shared.account, self._cluster.kernel.now_us
         for place, operation in enumerate(process.operations):
             operation.end("info" if acks.duplicate else "ok", now_us, offset=offset + place)
+            if operation.kind == "txn":
+                self._noted(process, operation, acks, offset)
         process.message = None
         if process.position == NO_OFFSET:
             if acks.cursor == NO_OFFSET:
@@ -198,6 +218,18 @@ class SimulatedProcessor:
             process.position = process.to
             account.count("messages of processors stored")
         process.sequence += 1
+
+    def _noted(
+        self, process: _Process, transaction: ClientOperation, acks: AckPublishes, offset: int
+    ) -> None:
+        """For the history: what this answer says."""
+        if not acks.duplicate:
+            processor_facts.stored(transaction, offset)
+        if process.position == NO_OFFSET:
+            process.life = self._shared.account.truth(acks.partition).processors.life(offset)
+            group = processor_facts.group_of(self._producer, process.life)
+            begins = process.life == offset
+            self._openings.answered(transaction, group, process.run, acks.cursor, begins)
 
     def refused(self, value: bytes, refusal: RefusePublishes, place: int) -> None:
         """A message is not stored by this leader."""
