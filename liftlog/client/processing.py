@@ -177,6 +177,11 @@ class StreamProcessor:
 
     # -- reading -------------------------------------------------------------------------------------------
 
+    @property
+    def read_to(self) -> int:
+        """All of the input below this offset was read; without work it stores that. -1: it is not open."""
+        return -1 if self._reader is None else self._read_to
+
     def __aiter__(self) -> StreamProcessor:
         return self
 

@@ -1,0 +1,174 @@
+"""Writes down what processors do, as the facts of docs/promises.md, as they do it.
+
+    writer = HistoryWriter("totals", stream=JsonlStream(run / "history.jsonl"))
+    recorder = ProcessorRecorder(writer, "orders/0", "totals/0")
+    async with recorder.opened(client.processor("totals", source="orders", sink="totals")) as processor:
+        async for batch in processor:
+            await batch.commit([total_of(record) for record in batch.records])
+
+A batch is one transaction: the records that it read, what it sent, which records it has dealt with, and how
+far the input then is. All calls raise what the client raises. Any client will do that has the calls of
+`liftlog.client`. Values are text, and no two outputs are the same: that is how a history recognizes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from liftlog.client.processing import ProcessorFenced
+from liftlog.types import Record
+from liftlog_jepsen.history import HistoryWriter, Mop
+
+TRANSACTION, COMMITS = "txn", "commit"
+
+
+class Batch(Protocol):
+    """Records of the input, and what becomes of them."""
+
+    @property
+    def records(self) -> list[Record]: ...
+    @property
+    def next(self) -> int: ...
+    async def commit(self, outputs: Sequence[Any]) -> int: ...
+
+
+class Processing(Protocol):
+    """One run of a client's processor: an async context, and an iterator of batches."""
+
+    producer: str
+    run: int
+    position: int
+
+    @property
+    def read_to(self) -> int: ...
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    async def __anext__(self) -> Batch: ...
+
+
+class ProcessorRecorder:
+    """Of processors that read one log and store into another one, in one thread.
+
+    `first_process`: from here on their runs are numbered, as processes that nobody else in the history is.
+    """
+
+    def __init__(self, writer: HistoryWriter, source: str, sink: str, *, first_process: int = 1) -> None:
+        self.writer, self.source, self.sink = writer, source, sink
+        self._next_process = first_process
+
+    def process(self) -> int:
+        """The number of somebody new."""
+        self._next_process += 1
+        return self._next_process - 1
+
+    @asynccontextmanager
+    async def opened(
+        self, processor: Processing, begin: int | None = None
+    ) -> AsyncIterator[RecordedProcessor]:
+        """Open a run. `begin`: as the processor was given it."""
+        process = self.process()
+        op_id = self.writer.invoke(process, TRANSACTION)
+        if begin is not None:
+            self.writer.mops(op_id, [Mop("commit", self.source, begin, processor.producer)])
+        try:
+            await processor.__aenter__()
+        except BaseException as error:
+            self.writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+        group, at, run = processor.producer, processor.position, processor.run
+        facts = [Mop("join", group, None, None, run), Mop("fetch-commit", self.source, at, group)]
+        if at == begin:
+            facts.append(Mop("commit", self.source, at, group, run))
+        self.writer.ok(op_id, mops=facts)
+        try:
+            yield RecordedProcessor(self, processor, process)
+        except BaseException as error:
+            await processor.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await processor.__aexit__(None, None, None)
+
+
+class RecordedProcessor:
+    """An open run whose batches are written down."""
+
+    def __init__(self, recorder: ProcessorRecorder, processor: Processing, process: int) -> None:
+        self.processor = processor
+        self._recorder = recorder
+        self._process = process
+        self._stored = processor.position
+
+    def __aiter__(self) -> RecordedProcessor:
+        return self
+
+    async def __anext__(self) -> RecordedBatch:
+        """As the client's."""
+        try:
+            batch = await self.processor.__anext__()
+        except BaseException:
+            self._may_have_said(self.processor.read_to)
+            raise
+        if self.processor.position != self._stored:
+            self._said(self.processor.position)
+        writer = self._recorder.writer
+        op_id = writer.invoke(self._process, TRANSACTION)
+        return RecordedBatch(self, op_id, batch)
+
+    def _said(self, offset: int) -> None:
+        """Where it is was stored while it had no work."""
+        op_id = self._recorder.writer.invoke(self._process, COMMITS)
+        self._recorder.writer.ok(op_id, mops=[self._cursor(offset)])
+        self._stored = offset
+
+    def _may_have_said(self, offset: int) -> None:
+        """The same, and nobody knows."""
+        op_id = self._recorder.writer.invoke(self._recorder.process(), COMMITS)
+        self._recorder.writer.mops(op_id, [self._cursor(offset)])
+        self._recorder.writer.info(op_id, "it says so when it has no work")
+
+    def _cursor(self, offset: int) -> Mop:
+        return Mop("commit", self._recorder.source, offset, self.processor.producer, self.processor.run)
+
+    def facts(self, batch: Batch) -> list[Mop]:
+        """Of a transaction, whatever comes of it."""
+        source, group = self._recorder.source, self.processor.producer
+        polled = [Mop("poll", source, one.offset, (one.value or b"").decode()) for one in batch.records]
+        dealt = [Mop("source", source, one.offset, group) for one in batch.records]
+        return [*polled, *dealt, self._cursor(batch.next)]
+
+    async def commit(self, op_id: int, batch: Batch, outputs: Sequence[Any]) -> int:
+        """As `RecordedBatch.commit`."""
+        writer, sink, facts = self._recorder.writer, self._recorder.sink, self.facts(batch)
+        texts = [_text(output) for output in outputs]
+        writer.mops(op_id, [*facts, *(Mop("send", sink, None, text) for text in texts)])
+        try:
+            first = await batch.commit(outputs)
+        except ProcessorFenced as error:
+            writer.fail(op_id, f"{type(error).__name__}: {error}")
+            raise
+        except BaseException as error:
+            writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+        sent = [Mop("send", sink, first + place, text) for place, text in enumerate(texts)]
+        writer.ok(op_id, mops=[*facts, *sent])
+        self._stored = batch.next
+        return first
+
+
+class RecordedBatch:
+    """Records of the input, and what becomes of them."""
+
+    def __init__(self, processor: RecordedProcessor, op_id: int, batch: Batch) -> None:
+        self.records, self.next = batch.records, batch.next
+        self._processor, self._op_id, self._batch = processor, op_id, batch
+
+    async def commit(self, outputs: Sequence[Any]) -> int:
+        """As the client's."""
+        return await self._processor.commit(self._op_id, self._batch, outputs)
+
+
+def _text(output: Any) -> str:
+    """Of an output: bytes, or a record with a value."""
+    value = output if isinstance(output, bytes) else output.value
+    return (value or b"").decode()
