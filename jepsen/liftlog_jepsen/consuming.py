@@ -107,17 +107,20 @@ P = TypeVar("P", bound=SendAnswer)
 
 
 class ConsumerRecorder:
-    """Of one log, `key`. Everything that is written to that log has to be published here."""
+    """Of one log, `key`. Everything that is written to that log has to be published here.
 
-    def __init__(self, writer: HistoryWriter, key: str) -> None:
+    `first_process`: from here on clients are numbered, as processes that nobody else in the history is.
+    """
+
+    def __init__(self, writer: HistoryWriter, key: str, *, first_process: int = 1) -> None:
         self.writer, self.key = writer, key
-        self._processes = 0
+        self._next_process = first_process
         self._publisher = self.process()
 
     def process(self) -> int:
         """The number of somebody new. One who does not know an outcome goes on as another."""
-        self._processes += 1
-        return self._processes
+        self._next_process += 1
+        return self._next_process - 1
 
     async def doing(
         self, f: str, process: int, what: Callable[[], Awaitable[T]], *told: Mop

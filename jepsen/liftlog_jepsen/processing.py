@@ -5,21 +5,24 @@
     async with recorder.opened(client.processor("totals", source="orders", sink="totals")) as processor:
         async for batch in processor:
             await batch.commit([total_of(record) for record in batch.records])
+    await recorder.final_read(lambda: read_all_outputs())  # at the end: records
 
 A batch is one transaction: the records that it read, what it sent, which records it has dealt with, and how
 far the input then is. All calls raise what the client raises. Any client will do that has the calls of
-`liftlog.client`. Values are text, and no two outputs are the same: that is how a history recognizes them.
+`liftlog.client`. Values are text, and no two outputs of a run are the same. A history recognizes records by
+their values, so it has each output with the run that sent it: what was sent again, by who replaced the
+first, is another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from liftlog.client.processing import ProcessorFenced
+from liftlog.options.numbered import stored_number
 from liftlog.types import Record
-from liftlog_jepsen.history import HistoryWriter, Mop
+from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
 
 TRANSACTION, COMMITS = "txn", "commit"
 
@@ -62,6 +65,19 @@ class ProcessorRecorder:
         """The number of somebody new."""
         self._next_process += 1
         return self._next_process - 1
+
+    async def final_read(self, read: Callable[[], Awaitable[Sequence[Record]]]) -> Sequence[Record]:
+        """All that is in the log of the outputs, when nobody stores any more."""
+        op_id = self.writer.invoke(self.process(), FINAL_POLL, self.sink)
+        try:
+            there = await read()
+        except BaseException as error:
+            self.writer.info(op_id, f"{type(error).__name__}: {error}")
+            raise
+        outputs = list(_outputs(there))
+        offsets = [offset for offset, _ in outputs]
+        self.writer.ok_poll(op_id, self.sink, offsets, [value for _, value in outputs])
+        return there
 
     @asynccontextmanager
     async def opened(
@@ -140,14 +156,12 @@ class RecordedProcessor:
     async def commit(self, op_id: int, batch: Batch, outputs: Sequence[Any]) -> int:
         """As `RecordedBatch.commit`."""
         writer, sink, facts = self._recorder.writer, self._recorder.sink, self.facts(batch)
-        texts = [_text(output) for output in outputs]
+        texts = [_named(_value(output), self.processor.run) for output in outputs]
         writer.mops(op_id, [*facts, *(Mop("send", sink, None, text) for text in texts)])
         try:
             first = await batch.commit(outputs)
-        except ProcessorFenced as error:
-            writer.fail(op_id, f"{type(error).__name__}: {error}")
-            raise
         except BaseException as error:
+            # One that was replaced may have stored it, and only the answer is lost.
             writer.info(op_id, f"{type(error).__name__}: {error}")
             raise
         sent = [Mop("send", sink, first + place, text) for place, text in enumerate(texts)]
@@ -168,7 +182,25 @@ class RecordedBatch:
         return await self._processor.commit(self._op_id, self._batch, outputs)
 
 
-def _text(output: Any) -> str:
+def _value(output: Any) -> bytes:
     """Of an output: bytes, or a record with a value."""
-    value = output if isinstance(output, bytes) else output.value
-    return (value or b"").decode()
+    return (output if isinstance(output, bytes) else output.value) or b""
+
+
+def _named(value: bytes, run: int) -> str:
+    """As the history has it."""
+    return f"{value.decode()} of run {run}"
+
+
+def _outputs(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
+    """Of records that are stored: offset and value, without those that only say how far a processor is. The
+    first record of a message says which run sent it, and how many belong to it.
+    """
+    run, left = 0, 0
+    for record in records:
+        number = stored_number(record.headers)
+        if number is not None:
+            run, left = number.numbered.run, number.span
+        if record.value:
+            yield record.offset, _named(record.value, run) if left > 0 else record.value.decode()
+        left -= 1
