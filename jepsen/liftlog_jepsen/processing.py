@@ -7,8 +7,8 @@
             await batch.commit([total_of(record) for record in batch.records])
     await recorder.final_read(lambda: read_all_outputs())  # at the end: records
 
-A batch is one transaction: the records that it read, what it sent, which records it has dealt with, and how
-far the input then is. All calls raise what the client raises. Any client will do that has the calls of
+A batch is a poll, and then one transaction: what it sent, which records it has dealt with, and how far the
+input then is. All calls raise what the client raises. Any client will do that has the calls of
 `liftlog.client`. Values are text, and no two outputs of a run are the same. A history recognizes records by
 their values, so it has each output with the run that sent it: what was sent again, by who replaced the
 first, is another one.
@@ -127,9 +127,11 @@ class RecordedProcessor:
             raise
         if self.processor.position != self._stored:
             self._said(self.processor.position)
-        writer = self._recorder.writer
-        op_id = writer.invoke(self._process, TRANSACTION)
-        return RecordedBatch(self, op_id, batch)
+        writer, source = self._recorder.writer, self._recorder.source
+        op_id = writer.invoke(self._process, "poll", source)
+        offsets = [one.offset for one in batch.records]
+        writer.ok_poll(op_id, source, offsets, [(one.value or b"").decode() for one in batch.records])
+        return RecordedBatch(self, batch)
 
     def _said(self, offset: int) -> None:
         """Where it is was stored while it had no work."""
@@ -149,13 +151,13 @@ class RecordedProcessor:
     def facts(self, batch: Batch) -> list[Mop]:
         """Of a transaction, whatever comes of it."""
         source, group = self._recorder.source, self.processor.producer
-        polled = [Mop("poll", source, one.offset, (one.value or b"").decode()) for one in batch.records]
         dealt = [Mop("source", source, one.offset, group) for one in batch.records]
-        return [*polled, *dealt, self._cursor(batch.next)]
+        return [*dealt, self._cursor(batch.next)]
 
-    async def commit(self, op_id: int, batch: Batch, outputs: Sequence[Any]) -> int:
+    async def commit(self, batch: Batch, outputs: Sequence[Any]) -> int:
         """As `RecordedBatch.commit`."""
         writer, sink, facts = self._recorder.writer, self._recorder.sink, self.facts(batch)
+        op_id = writer.invoke(self._process, TRANSACTION)
         texts = [_named(_value(output), self.processor.run) for output in outputs]
         writer.mops(op_id, [*facts, *(Mop("send", sink, None, text) for text in texts)])
         try:
@@ -173,13 +175,13 @@ class RecordedProcessor:
 class RecordedBatch:
     """Records of the input, and what becomes of them."""
 
-    def __init__(self, processor: RecordedProcessor, op_id: int, batch: Batch) -> None:
+    def __init__(self, processor: RecordedProcessor, batch: Batch) -> None:
         self.records, self.next = batch.records, batch.next
-        self._processor, self._op_id, self._batch = processor, op_id, batch
+        self._processor, self._batch = processor, batch
 
     async def commit(self, outputs: Sequence[Any]) -> int:
         """As the client's."""
-        return await self._processor.commit(self._op_id, self._batch, outputs)
+        return await self._processor.commit(self._batch, outputs)
 
 
 def _value(output: Any) -> bytes:

@@ -224,4 +224,6 @@ def test_L10_what_processors_stored_while_leaders_were_killed_is_judged_on_spark
 
     with_cluster(tmp_path, 3, story)
     facts = judge(histories[0], tmp_path, capsys)
-    assert facts["source"] == 300 and facts["commit"] >= 60 and facts["join"] >= 4
+    assert facts["commit"] >= 50 and facts["join"] >= 4
+    named = {mop.offset for op in histories[0].ops() for mop in op.mops if mop.f == "source"}
+    assert named == set(range(300)), "whether it was told or not"
