@@ -19,6 +19,7 @@ class Mutants(msgspec.Struct, frozen=True):
     raft_ack_whole_log: bool = False  # 7
     raft_cuts_what_matches: bool = False  # 8
     raft_commit_unclamped: bool = False  # 9
+    refusals_multiply: bool = False  # M1l
     raft_length_before_term: bool = False  # 11
     raft_vote_forgotten: bool = False  # 12
     truncate_to_hw: bool = False  # 15
