@@ -68,6 +68,7 @@ class Mutants(msgspec.Struct, frozen=True):
     expected_by_arrival: bool = False  # L6
     last_of_index_alone: bool = False  # L9
     last_of_index_behind: bool = False  # L9
+    asks_for_ever: bool = False  # L9
     last_of_those_before: bool = False  # L9
     last_of_parcel_unnoted: bool = False  # L9
     parcel_not_marked: bool = False  # L2

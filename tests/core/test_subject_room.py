@@ -111,6 +111,17 @@ def test_C6_L9_what_is_counted_and_what_is_compared_are_asked_for_at_once(bound:
     assert marks(world, partition)["L9.waits"] <= 4
 
 
+def test_C6_two_questions_in_turns_never_end() -> None:
+    """A planted bug: of a message that is counted by one subject and compared by another."""
+    world, partition = crowded(mutant="asks_for_ever")
+    put(world, partition, "b1")
+    lines = block("Nats-Expected-Last-Subject-Sequence: 1", f"{COMPARED}: orders.b")
+    publish(world, partition, Message(b"orders.a", b"_I.a1", lines, b"a1"))
+    world.run(0.5)
+    assert there(world, partition) == "b1"
+    assert marks(world, partition)["L9.waits"] > 20
+
+
 def test_C6_a_parcel_counts_with_all_its_records() -> None:
     world, partition = bounded(subject_messages_max=2)
     publish(world, partition, parcel(b"1", b"2", b"3", reply=b"_I.p"))
