@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
 STEPS_MAX = 4_000
-"""A node's steps in one second. The most that seeds 0:300 of the mix have is 1,075."""
+"""A node's steps in one second. The most that seeds 0:256 of the mix have is 1,075."""
 NOTED_FROM = STEPS_MAX - 1_000
 """The last ones tell what it is that goes on."""
 TOLD = 3
