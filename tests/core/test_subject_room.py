@@ -91,6 +91,24 @@ def test_C6_the_planted_bug_refuses_for_what_is_not_committed() -> None:
     assert refused(world) == [("full", b"_I.a2")]
 
 
+def test_C6_who_was_told_of_a_deletion_is_not_refused_for_what_it_took() -> None:
+    """The index was asked before, for another message of the subject. Profile consumers, seed 11."""
+    world, partition = crowded()
+    put(world, partition, "a1", "b1")
+    leader = world.leader(partition)
+    room = world.replica(leader, partition).roles.leader.lasts.counts
+    removed = world.replica(leader, partition.journal).removed
+    subject, end = b"orders.a", world.replica(leader, partition).leo
+    room.begin_here()
+    room.asks()
+    room.told([subject], [1], end)
+    assert room.fits(subject, 0, 1, end) is False
+    assert isinstance(delete(world, partition, 0), MessageDeleted)
+    removed.folded = room._asked[0]
+    room.told([subject], [1], end)
+    assert room.fits(subject, 0, 1, end) is None, "committed, told, and not heeded yet"
+
+
 @pytest.mark.parametrize(("mutant", "held"), [("subject_room_by_index", 2), ("C6.full-subject", 3)])
 def test_C6_the_planted_bugs_hold_more_of_a_subject(mutant: str, held: int) -> None:
     world, partition = crowded(mutant=mutant)
@@ -109,6 +127,17 @@ def test_C6_L9_what_is_counted_and_what_is_compared_are_asked_for_at_once(bound:
     world.run(0.5)
     assert there(world, partition) == "b1a1" and not world.refusals
     assert marks(world, partition)["L9.waits"] <= 4
+
+
+def test_C6_two_questions_in_turns_never_end() -> None:
+    """A planted bug: of a message that is counted by one subject and compared by another."""
+    world, partition = crowded(mutant="asks_for_ever")
+    put(world, partition, "b1")
+    lines = block("Nats-Expected-Last-Subject-Sequence: 1", f"{COMPARED}: orders.b")
+    publish(world, partition, Message(b"orders.a", b"_I.a1", lines, b"a1"))
+    world.run(0.5)
+    assert there(world, partition) == "b1"
+    assert marks(world, partition)["L9.waits"] > 20
 
 
 def test_C6_a_parcel_counts_with_all_its_records() -> None:

@@ -401,6 +401,26 @@ def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.
     assert shrinker.court.is_clean(best)
 
 
+def test_where_one_run_takes_long_a_shorter_world_is_looked_for_before_all_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
+    while (found := run_seed(options)).good or found.at_s < 6:
+        options = msgspec.structs.replace(options, seed=options.seed + 1)
+    bundle = bundle_of(options, knobs_of(options), None)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.LONG_US", 600 * SECOND)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.MUCH", 10**9)
+    assert not Shrinker(bundle, 600, lambda line: None)._slow
+    monkeypatch.setattr("liftlog_sim.explain.shrink.SLOW_PART", 10**9)
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
+    shrinker = Shrinker(bundle, 600, lambda line: None)
+    whole = shrinker.at_us
+    assert shrinker._slow
+    shrinker._fail_sooner()
+    assert not shrinker._slow and shrinker.at_us < whole and shrinker.best.seed != options.seed
+    assert shrinker.court.is_clean(shrinker.best)
+
+
 def test_a_large_failure_is_looked_for_in_smaller_worlds_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS", 1000)
     options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)

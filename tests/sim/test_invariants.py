@@ -585,6 +585,7 @@ def test_every_evaluation_is_counted() -> None:
         "SilentBeforeReplaced",
         "SlowKeepsMinimum",
         "TimePasses",
+        "Busy",
         "WholeSessions",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.

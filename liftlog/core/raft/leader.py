@@ -265,16 +265,17 @@ class LeaderTerm:
             if reply.success and reply.match > progress.counted_index:
                 self._state.mark("I2.uncounted-ack")
         if reply.success:
-            progress.accepted(reply.match)
+            progress.accepted(reply.match, min(reply.round, self._round))
             if counts and progress.counted(reply.match):
                 self.advance_commit()
                 if sender == self.transferee:
                     self._hand_over()
             self._fill(progress)
-        else:
+        elif progress.refused(reply.match, reply.round, mutants):
             # The probe is empty: where the logs agree is found first, then entries are sent.
-            progress.refused(reply.match)
             self._send_append(progress, [])
+        else:
+            self._state.mark("M1.refusal-late")
 
     def on_snapshot_reply(self, sender: int, reply: SnapshotReply) -> None:
         progress = self.progress.get(sender)

@@ -47,7 +47,7 @@ Rules
 - **M1k** Leadership transfer: the leader takes no more proposals, brings the chosen voter up to date and
   tells it to stand without waiting. After an election timeout without success it goes on. (Thesis 3.10.)
 - **M1l** Everything is bounded: bytes of an append, appends under way to one follower, uncommitted proposals,
-  waiting reads.
+  waiting reads. Refusals do not multiply: see `liftlog.core.raft.progress`.
 - **M1m** Learners get the log but are in no quorum and never stand.
 - **M1n** Whoever sees a higher term steps down and adopts it; messages of a lower term change nothing. A
   leader of a lower term is told, so that a voter which stood in vain finds back into the group.

@@ -31,6 +31,7 @@ REQUIRED_MARKS = (
     "M1.install",
     "M1.prevote",
     "M1.readindex",
+    "M1.refusal-late",
     "M1.send-snapshot",
     "M1.snapshot",
     "M1.snapshot-known",

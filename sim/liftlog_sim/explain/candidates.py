@@ -219,7 +219,7 @@ def _run(
             world.kernel.after(LOOK_US, look, world)
 
     def look(first: World, second: Any) -> None:
-        if patience.steps and first.observer.steps > patience.steps:
+        if patience.steps and first.observer.busy.steps > patience.steps:
             raise _TimeIsUp
         if time.process_time() >= patience.process_s:
             raise _TimeIsUp

@@ -199,6 +199,10 @@ RULES: dict[str, tuple[str, str]] = {
         "L5",
         "Each step takes something off what is left, whatever came before it",
     ),
+    "Busy": (
+        "M1",
+        "Messages do not make more of themselves: a refusal that says nothing new is not answered",
+    ),
     "HonestHeard": (
         "V3",
         "The sender is asked again, or counts as silent.",

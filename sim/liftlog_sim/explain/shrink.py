@@ -10,11 +10,13 @@ is a find.
 A world of hundreds of entries is first cut in large parts alone: trying each entry by itself takes hundreds
 of runs, most of them for nothing while much is left. And before that other worlds of its kind are drawn,
 shorter ones and ones in which clients do less: where the same violation comes by chance in one of a tenth of
-the size, that is a better beginning than any part of this one.
+the size, that is a better beginning than any part of this one. Where a single run takes long, nothing else is
+done before: the budget is too short for runs of that world.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +51,8 @@ COARSE = 160
 """With more entries than that only large parts are taken away at first:"""
 LARGE_PART = 8
 """this part of all, or more."""
+SLOW_PART = 20
+"""A world of which one run takes this part of the budget is slow: shorter ones are drawn before all else."""
 SOONER_PART = 8
 """Another seed has to spare this part of the time from when clients begin, to be worth it."""
 FEW = 6
@@ -112,6 +116,7 @@ class Shrinker:
         settings = bundle.settings
         self._report = report
         options = settings.options
+        started_s = time.process_time()
         whole, result = drawn_candidate(options, settings.knobs, bundle.plan)
         if result is None or result.good:
             raise LiftlogError(
@@ -126,6 +131,8 @@ class Shrinker:
             )
         self.court.expect_by(self.at_us)
         self.court.steps_max = STEPS_TIMES * result.steps
+        self._slow = (time.process_time() - started_s) * SLOW_PART > seconds
+        """One run takes long."""
         self._seed = options.seed
         self._others = 0
         """Worlds that were drawn."""
@@ -137,6 +144,9 @@ class Shrinker:
     def run(self) -> Shrunk:
         """Shrink until nothing helps any more or the budget is spent."""
         self._report(f"whole: {say(self.best, self.at_us)}")
+        if self._slow:
+            self._fail_sooner()
+            self._report(f"{self.court.spent_s:6.1f} s, a shorter world: {say(self.best, self.at_us)}")
         helped = True
         while (helped or not self._fine) and not self.court.over:
             # When large parts help no more, or little is left, small ones are tried.
@@ -263,7 +273,7 @@ class Shrinker:
         if self.court.at_end:
             return  # It is judged by what was before and after a moment that stays where it is.
         for _ in range(OTHERS):
-            long = self._struck_us > LONG_US
+            long = self._slow or self._struck_us > LONG_US
             if self.court.over or (not long and _entries(self.best.plan) <= MUCH):
                 break
             drawn = self.court.draw(self._other())
@@ -271,6 +281,7 @@ class Shrinker:
                 found = msgspec.structs.replace(drawn[0], plan=_until(drawn[0].plan, drawn[1]))
                 smaller = _entries(found.plan) * 2 <= _entries(self.best.plan)
                 if (long or smaller) and self._try(found):
+                    self._slow = False
                     self._cut_time()
 
     def _other(self) -> Candidate:

@@ -158,7 +158,7 @@ def verdict(options: RunOptions, world: World, violation: Violation | None, seco
         simulated_s=world.kernel.now_us / SECOND,
         seconds=seconds,
         events=world.kernel.events,
-        steps=observer.steps,
+        steps=observer.busy.steps,
         trace_hash=world.kernel.trace_hash,
         counters=dict(sorted(counters.items())),
         marks=dict(sorted({**observer.marks, **observer.metadata_counts}.items())),

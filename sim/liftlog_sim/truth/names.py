@@ -86,6 +86,8 @@
     OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
+    Busy                 no node goes round in circles: the steps of one second are bounded, see
+                         `watching/busy.py` (L5, M1l)
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     OnlyItsSubjects      no leader stores messages on subjects that are not its stream's, or no more (N10)
     OneOfGroup           of the streams of a queue group, no two store one message (N11)
@@ -190,6 +192,7 @@ STEP_INVARIANTS = (
     "OnlyAsAltered",
     "LevelForAll",
     "TimePasses",
+    "Busy",
     "PausedTakesNothing",
     "OnlyItsSubjects",
     "OneOfGroup",

@@ -61,6 +61,7 @@ from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
 from liftlog_sim.truth.raft import RaftTruth
 from liftlog_sim.truth.removals import logs_of
+from liftlog_sim.watching.busy import Busy
 from liftlog_sim.watching.causes import Causes
 from liftlog_sim.watching.compacting import CompactedCopies
 from liftlog_sim.watching.log_starts import LogStarts
@@ -130,7 +131,6 @@ class Observer:
         self.incarnations: dict[int, int] = {}
         self.marks: dict[str, int] = {}
         self.metadata_counts: dict[str, int] = {}
-        self.steps = 0
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
         self.on_raised: Callable[[Machine, Event | None, Exception], None] | None = None
         """Told of what `node_failed` and `cannot_start` are told, before that is judged."""
@@ -138,7 +138,7 @@ class Observer:
         self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
         self._paces, self._shared = Paces(account), SharedMessages(self.checks)
-        self._log_starts = LogStarts(cluster, account)
+        self._log_starts, self.busy = LogStarts(cluster, account), Busy(self.checks, cluster.kernel)
         self.compacting = CompactedCopies(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
@@ -320,13 +320,13 @@ class Observer:
         Every step of every seed comes by here, and most touch next to nothing: what is seldom to be done is
         called, and only then.
         """
-        self.steps += 1
         effects, touched = outcome.effects, outcome.touched
         if self.on_step is not None:
             self.on_step(machine, event, effects)
         view, node = self._views[machine.number], machine.node
         assert node is not None
         try:
+            self.busy.stepped(machine, event, effects)
             raft = node.raft
             self.snapshots.look(machine, raft)
             if raft.commit != view.commit or (raft.is_leader and raft.term != view.led_term):

@@ -175,6 +175,10 @@ class ConsumingClient:
         buries = any(stream.name == DEAD for stream in self._cluster.knobs.streams)
         return tuple(CONFIGS) if buries else ALIVE
 
+    def config(self, target: Target, name: str) -> ConsumerConfig:
+        """What it asks for under this name."""
+        return config_of(target, name)
+
     def wishes(self, target: Target, request: PullRequest, draws: Draws, had: int) -> PullRequest:
         """What it wants of whom to give messages, beside that."""
         return request
@@ -254,14 +258,17 @@ class ConsumingClient:
                 self._account.count("consumers created")
                 truth.created(name, reply, ended)
                 truth.begun(name, reply.consumers[0].number, known)
-                self._numbers[target, name] = reply.consumers[0].number
+                self._is_there(target, name, reply.consumers[0].number)
             elif isinstance(reply, ErrorReply):
                 truth.refused(name, known)
 
         ended = truth.ended()
         truth.wants(name, known)
-        request = CreateConsumerRequest(target.partition, name, config_of(target, name))
+        request = CreateConsumerRequest(target.partition, name, self.config(target, name))
         self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _is_there(self, target: Target, name: str, number: int) -> None:
+        self._numbers[target, name] = number
 
     def _delete(self, target: Target, name: str, turn: Turn) -> None:
         truth = self._account.consumers(target.partition)

@@ -36,9 +36,9 @@ from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consumed import Emptying
 from liftlog_sim.workload.consuming import DEAD, ConsumingClient
+from liftlog_sim.workload.eager import clients_of_few
 from liftlog_sim.workload.elsewhere import SentElsewhere
 from liftlog_sim.workload.filtered import FilteredReader
-from liftlog_sim.workload.grouped import GroupedClient
 from liftlog_sim.workload.grouping import GroupRoom, MemberProcess
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.jetstream import BucketClient, JetStreamRoom
@@ -101,7 +101,7 @@ class Workload:
         self._inspector = Inspector(shared, EXTRA_STREAMS)
         self._asker, self._filtered = SubjectAsker(shared), FilteredReader(shared)
         self._consuming = [ConsumingClient(shared, number) for number in range(knobs.consumers)]
-        self._consuming += [GroupedClient(shared, number) for number in range(knobs.grouped)]
+        self._consuming += clients_of_few(shared)
         self.emptying = Emptying(shared)
         self._group = GroupRoom(shared, knobs.members)
 

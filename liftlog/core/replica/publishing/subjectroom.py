@@ -122,7 +122,7 @@ class SubjectRoom:
         noted = 0 if self._ctx.mutants.subject_room_by_index else self._noted(subject) + taken
         if self._ctx.decides(("C6.full-subject", counted + noted + more <= self.most)):
             return True
-        sure = counted + more > self.most and self._asked == self._now()
+        sure = counted + more > self.most and self._asked == self._now() and self._heeds_all()
         if self._ctx.decides(("C6.subject-uncommitted", sure)):
             return False
         self._ctx.mark("C6.subject-waits")
@@ -134,6 +134,10 @@ class SubjectRoom:
         start = max(self._below, self._log.log_start)
         noted: Collection[int] = (*self._older.get(subject, ()), *self._newer.get(subject, ()))
         return sum(offset >= start and not self._is_gone(offset) for offset in noted)
+
+    def _heeds_all(self) -> bool:
+        """Somebody may have been told of a deletion since the index was asked, and rely on it."""
+        return self._removed is None or self._removed.heeds_all
 
     def _is_gone(self, offset: int) -> bool:
         return self._removed is not None and self._removed.is_gone(offset)
