@@ -264,11 +264,16 @@ def _set_of(runs: Iterable[Named]) -> OffsetSet:
 def runs_alike(pairs: Iterable[tuple[int, T]]) -> list[tuple[int, int, T]]:
     """As `runs_of`, of (offset, value): a run has one value."""
     runs: list[tuple[int, int, T]] = []
+    first = end = -1
+    same: T
     for offset, value in pairs:
-        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == value:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1, value)
-        else:
-            runs.append((offset, 1, value))
+        if offset != end or value != same:
+            if end >= 0:
+                runs.append((first, end - first, same))
+            first, same = offset, value
+        end = offset + 1
+    if end >= 0:
+        runs.append((first, end - first, same))
     return runs
 
 
