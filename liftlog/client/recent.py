@@ -16,8 +16,8 @@ class RecentBatches:
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: dict[tuple[PartitionId, bytes], tuple[bytes, dict[int, Record]]] = {}
-        """By its header. What has all the same bytes needs no second look, and to compare them takes a fraction of
-        what it takes to make a key of them.
+        """By its header. What has all the same bytes needs no second look, and to compare them takes a
+        fraction of what it takes to make a key of them.
         """
 
     def records(self, partition: PartitionId, frame: bytes) -> dict[int, Record]:

@@ -18,9 +18,7 @@ MESSAGE_SIZE = "Nats-Msg-Size"
 PIN_ID = "Nats-Pin-Id"
 
 
-def messages_of(
-    known: KnownConsumer, found: Sequence[Delivery], to: str, pin: str = ""
-) -> list[LeafMessage]:
+def messages_of(known: KnownConsumer, found: Sequence[Delivery], to: str, pin: str = "") -> list[LeafMessage]:
     """Messages for `to`: each under its own subject, with the subject for its ack as reply. `pin`: of who is
     given them, if that is pinned.
     """

@@ -73,8 +73,8 @@ class LeafMessage(NamedTuple):
 
 
 def encode_messages(messages: Iterable[LeafMessage], queues_of: Callable[[str], Sequence[str]]) -> bytes:
-    """All of them as they are sent. `queues_of`: the queue groups that listen to a subject, which are asked for
-    where it is another one than that of the message before.
+    """All of them as they are sent. `queues_of`: the queue groups that listen to a subject, which are asked
+    for where it is another one than that of the message before.
     """
     parts: list[bytes] = []
     before: str | None = None

@@ -175,7 +175,6 @@ class Pull:
         if self._by_bytes and not self._bytes_left and self._left:
             self._left = 0
 
-
     def _fitting(self, messages: Sequence[LeafMessage]) -> int:
         """How many of these have room, which they take."""
         for place, size in enumerate(map(size_of, messages)):

@@ -36,7 +36,7 @@ LOOK_S = 1.0
 """How often is looked at which streams are led here."""
 LIST_EVERY = 5
 """Every so many looks the consumers of all of them are looked at."""
-PUSH_MESSAGES = 500
+PUSH_MESSAGES = 1000
 PUSH_BYTES = 1024 * 1024
 WINDOW_MIN = 64 * 1024
 WINDOW_MAX = 32 * 1024 * 1024

@@ -264,16 +264,17 @@ def _set_of(runs: Iterable[Named]) -> OffsetSet:
 def runs_alike(pairs: Iterable[tuple[int, T]]) -> list[tuple[int, int, T]]:
     """As `runs_of`, of (offset, value): a run has one value."""
     runs: list[tuple[int, int, T]] = []
-    first = end = -1
-    same: T
+    first = length = 0
+    same: list[T] = []
     for offset, value in pairs:
-        if offset != end or value != same:
-            if end >= 0:
-                runs.append((first, end - first, same))
-            first, same = offset, value
-        end = offset + 1
-    if end >= 0:
-        runs.append((first, end - first, same))
+        if same and offset == first + length and value == same[0]:
+            length += 1
+            continue
+        if same:
+            runs.append((first, length, same[0]))
+        first, length, same = offset, 1, [value]
+    if same:
+        runs.append((first, length, same[0]))
     return runs
 
 
