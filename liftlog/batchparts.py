@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from liftlog.format import (
     CODEC_MASK,
@@ -13,6 +14,7 @@ from liftlog.format import (
     SEALED,
     SPARSE,
     CorruptBatch,
+    Header,
     build_batch,
     compress,
     decode_records,
@@ -104,3 +106,47 @@ def subjects_from(batch: Batch, start: int) -> Iterator[tuple[int, bytes]]:
             position += LENGTH_FIELD_BYTES + length
     except struct.error:
         raise CorruptBatch(f"record {offset} lies outside its batch") from None
+
+
+class Alike(NamedTuple):
+    """What the records of a batch have in common that are alike, as those of one program mostly are: each
+    takes so many bytes, and has this subject. Their keys, values and headers may differ.
+    """
+
+    size: int
+    subject: bytes
+
+    def part(self, log: PartitionId, header: Header, data: bytes, first: int, count: int) -> bytes:
+        """So many of them, from the one numbered `first` on, as a batch."""
+        begin = HEADER_BYTES + first * self.size
+        return build_batch(
+            log,
+            header.base_offset + first,
+            header.epoch,
+            [data[begin : begin + count * self.size]],
+            count=count,
+            first_ms=header.first_timestamp_ms,
+            last_ms=header.last_timestamp_ms,
+        ).data
+
+
+def alike(header: Header, data: bytes) -> Alike | None:
+    """Whether the records of a batch are alike, and of one time: seen without a look at each, by columns of
+    their bytes. None if they are not, or do not lie there one after the other.
+    """
+    if header.attributes or header.first_timestamp_ms != header.last_timestamp_ms:
+        return None
+    count = header.records
+    size, left = divmod(len(data) - HEADER_BYTES, count)
+    if left or size < RECORD_HEAD_BYTES:
+        return None
+    length, delta, subject_bytes = _HEAD.unpack_from(data, HEADER_BYTES)
+    begin = HEADER_BYTES + RECORD_HEAD_BYTES
+    end = begin + subject_bytes
+    if length != size - LENGTH_FIELD_BYTES or delta or RECORD_HEAD_BYTES + subject_bytes > size:
+        return None
+    for place in range(HEADER_BYTES, end):
+        column = data[place::size]
+        if column.count(column[0]) != count:
+            return None
+    return Alike(size, data[begin:end])

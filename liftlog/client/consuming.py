@@ -235,30 +235,23 @@ class Pulling:
 
 def deliveries_of(partition: PartitionId, reply: PullReply, recent: RecentBatches) -> list[Delivery]:
     """The messages of an answer to a pull of this partition's. Raises LiftlogError."""
-    counts = [
-        (place, count) for offset, length, count in reply.runs for place in range(offset, offset + length)
-    ]
     try:
         batches = [recent.records(partition, frame) for frame in reply.batches]
     except CorruptBatch as error:
         text = f"partition {partition}: a server sent a damaged batch: {error}"
         raise LiftlogError(text) from None
     records = batches[0] if len(batches) == 1 else dict(pair for each in batches for pair in each.items())
-    behind = reply.to_come + sum(count == 1 for _, count in counts)
+    epoch, recorded, sequence, is_counted = reply.epoch, reply.recorded, reply.sequence, reply.to_come >= 0
+    behind = reply.to_come + sum(length for _, length, count in reply.runs if count == 1)
     found: list[Delivery] = []
-    for sequence, (offset, count) in enumerate(counts, reply.sequence):
-        behind -= count == 1
-        if offset in records:
-            found.append(
-                Delivery(
-                    record=records[offset],
-                    delivered=count,
-                    epoch=reply.epoch,
-                    recorded=reply.recorded,
-                    sequence=sequence,
-                    to_come=behind if reply.to_come >= 0 else -1,
-                )
-            )
+    for offset, length, count in reply.runs:
+        for place in range(offset, offset + length):
+            behind -= count == 1
+            record = records.get(place)
+            if record is not None:
+                to_come = behind if is_counted else -1
+                found.append(Delivery(record, count, epoch, recorded, sequence, to_come))
+            sequence += 1
     return found
 
 

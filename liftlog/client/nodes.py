@@ -108,16 +108,19 @@ class NodeConnection:
             raise Unreachable(self._lost)
         number = self._next
         self._next += 1
-        future: asyncio.Future[ClientReply] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[ClientReply] = loop.create_future()
         self._waiting[number] = future
+        # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment; and a
+        # bare timer costs less than `asyncio.timeout`.
+        timer = loop.call_later(timeout_s, _end_by_time, future)
         try:
             self._send(self._sealer.seal((number, request)))
-            # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
-            async with asyncio.timeout(timeout_s):
-                reply = await future
+            reply = await future
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
+            timer.cancel()
             self._waiting.pop(number, None)
         if isinstance(reply, ErrorReply):
             raise RequestFailed(reply.code, reply.description, reply.retryable, reply.leader)
@@ -157,6 +160,11 @@ class NodeConnection:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(Unreachable(self._lost))
+
+
+def _end_by_time(future: asyncio.Future[ClientReply]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
 
 
 async def _introduce(
@@ -215,7 +223,7 @@ class NodePool:
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
-        while not self._has_room(address):
+        while (connection := self._with_room(address)) is None:
             task = self._opening.get(address)
             if task is None:
                 wait_s = min(timeout_s, self._connect_timeout_s)
@@ -227,17 +235,21 @@ class NodePool:
                 if not self._usable(address):
                     raise
                 break
-        usable = self._usable(address)
-        if not usable:
+        connection = connection or min(self._usable(address), key=lambda one: one.in_work, default=None)
+        if connection is None:
             raise Unreachable(f"node at {address}: the connection was lost")
-        return await min(usable, key=lambda one: one.in_work).call(request, timeout_s)
+        return await connection.call(request, timeout_s)
 
     def _usable(self, address: str) -> list[NodeConnection]:
         return [one for one in self._connections.get(address, ()) if one.usable]
 
-    def _has_room(self, address: str) -> bool:
+    def _with_room(self, address: str) -> NodeConnection | None:
+        """The one with the least in work; None if that is as much as may be, and there may be another one."""
         usable = self._usable(address)
-        return len(usable) >= CONNECTIONS_MAX or any(one.in_work < IN_WORK_MAX for one in usable)
+        if not usable:
+            return None
+        least = usable[0] if len(usable) == 1 else min(usable, key=lambda one: one.in_work)
+        return least if least.in_work < IN_WORK_MAX or len(usable) >= CONNECTIONS_MAX else None
 
     async def _open(self, node: int, address: str, wait_s: float) -> None:
         """One more connection, and none that is of no more use. Raises as `NodeConnection.open`."""

@@ -18,21 +18,22 @@ MESSAGE_SIZE = "Nats-Msg-Size"
 PIN_ID = "Nats-Pin-Id"
 
 
-def message_of(known: KnownConsumer, given: Delivery, to: str, pin: str = "") -> LeafMessage:
-    """A message for `to`: under its own subject, with the subject for its ack as reply. `pin`: of who is
-    given it, if that is pinned.
+def messages_of(known: KnownConsumer, found: Sequence[Delivery], to: str, pin: str = "") -> list[LeafMessage]:
+    """Messages for `to`: each under its own subject, with the subject for its ack as reply. `pin`: of who is
+    given them, if that is pinned.
     """
-    record = given.record
-    time_ns = record.timestamp_ms * NS_PER_MS
-    reply = ack_subject(
-        known.acks_at, given.delivered, record.offset + 1, given.sequence, time_ns, given.to_come
-    )
-    block, body = record.headers, record.value or b""
-    if known.config.headers_only:
-        block, body = _with_header(block, MESSAGE_SIZE, len(body)), b""
-    if pin:
-        block = _with_header(block, PIN_ID, pin)
-    return LeafMessage(to, reply, block, body, record.subject.decode("utf-8", "replace"))
+    begins, headers_only = known.acks_at, known.config.headers_only
+    messages: list[LeafMessage] = []
+    for record, delivered, _, _, sequence, to_come in found:
+        offset, timestamp_ms, subject, _, block, _, value = record
+        reply = ack_subject(begins, delivered, offset + 1, sequence, timestamp_ms * NS_PER_MS, to_come)
+        body = value or b""
+        if headers_only:
+            block, body = _with_header(block, MESSAGE_SIZE, len(body)), b""
+        if pin:
+            block = _with_header(block, PIN_ID, pin)
+        messages.append(LeafMessage(to, reply, block, body, subject.decode("utf-8", "replace")))
+    return messages
 
 
 def _with_header(block: bytes, name: str, value: object) -> bytes:
@@ -41,7 +42,8 @@ def _with_header(block: bytes, name: str, value: object) -> bytes:
 
 def size_of(message: LeafMessage) -> int:
     """As nats-server counts it: what a client can count too."""
-    return len(message.subject.encode()) + len(message.reply) + len(message.block) + len(message.body)
+    _, reply, block, body, subject = message
+    return len(subject.encode()) + len(reply) + len(block) + len(body)
 
 
 async def give_back(known: KnownConsumer, given: Sequence[Delivery]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -69,16 +69,31 @@ class LeafMessage(NamedTuple):
 
     def encoded(self, queues: Sequence[str] = ()) -> bytes:
         """As it is sent; one member of each of these queue groups gets it, beside all who are in none."""
-        reply = f"{self.reply}@{self.subject}" if self.subject else self.reply
-        where = f"{self.to} {reply}" if reply else self.to
-        if queues:
-            where = f"{self.to} + {reply}" if reply else f"{self.to} |"
-            where = f"{where} {' '.join(queues)}"
-        size = len(self.block)
-        if not size:
-            return f"LMSG {where} {len(self.body)}\r\n".encode() + self.body + b"\r\n"
-        head = f"HMSG {where} {size} {size + len(self.body)}\r\n".encode()
-        return head + self.block + self.body + b"\r\n"
+        return encode_messages([self], lambda _: queues)
+
+
+def encode_messages(messages: Iterable[LeafMessage], queues_of: Callable[[str], Sequence[str]]) -> bytes:
+    """All of them as they are sent. `queues_of`: the queue groups that listen to a subject, which are asked
+    for where it is another one than that of the message before.
+    """
+    parts: list[bytes] = []
+    before: str | None = None
+    bare = asking = groups = ""
+    for to, reply, block, body, subject in messages:
+        if to != before:
+            queues, before = queues_of(to), to
+            bare, asking = (f"{to} |", f"{to} + ") if queues else (to, f"{to} ")
+            groups = f" {' '.join(queues)}" if queues else ""
+        if subject:
+            where = f"{asking}{reply}@{subject}{groups}"
+        else:
+            where = f"{asking}{reply}{groups}" if reply else f"{bare}{groups}"
+        size = len(block)
+        if size:
+            parts += (f"HMSG {where} {size} {size + len(body)}\r\n".encode(), block, body, b"\r\n")
+        else:
+            parts += (f"LMSG {where} {len(body)}\r\n".encode(), body, b"\r\n")
+    return b"".join(parts)
 
 
 class Interests:
@@ -272,8 +287,7 @@ class Leaf:
         if writer is None or writer.is_closing():
             text = f"there is no leaf node connection to {self._host}:{self._port}"
             raise LeafAway(text if self.url else NO_LEAF)
-        queues = {to: self._interests.queues(to) for to in {message.to for message in messages}}
-        writer.write(b"".join(message.encoded(queues[message.to]) for message in messages))
+        writer.write(encode_messages(messages, self._interests.queues))
         if writer.transport.get_write_buffer_size() > UNSENT_MAX:
             try:
                 await writer.drain()

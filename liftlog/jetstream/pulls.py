@@ -15,7 +15,7 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.jetstream import statuses
 from liftlog.jetstream.answers import NS_PER_S
 from liftlog.jetstream.calls import JsCall
-from liftlog.jetstream.deliveries import give_back, give_back_late, message_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, give_back_late, messages_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import JsError
 from liftlog.jetstream.heartbeats import Heartbeats
@@ -151,15 +151,9 @@ class Pull:
 
     async def _hand_over(self, found: Sequence[Delivery]) -> None:
         """Send them, as far as bytes are left. Raises Ended."""
-        messages: list[LeafMessage] = []
-        for given in found:
-            message = message_of(self._known, given, self._reply, self._standing.pin)
-            if self._by_bytes:
-                size = size_of(message)
-                if size > self._bytes_left:
-                    break
-                self._bytes_left -= size
-            messages.append(message)
+        messages = messages_of(self._known, found, self._reply, self._standing.pin)
+        if self._by_bytes:
+            del messages[self._fitting(messages) :]
         sent, kept = found[: len(messages)], found[len(messages) :]
         try:
             await self._room.leaf.send(messages)
@@ -180,6 +174,14 @@ class Pull:
             raise Ended(statuses.TOO_LARGE if messages else None, counts=True)
         if self._by_bytes and not self._bytes_left and self._left:
             self._left = 0
+
+    def _fitting(self, messages: Sequence[LeafMessage]) -> int:
+        """How many of these have room, which they take."""
+        for place, size in enumerate(map(size_of, messages)):
+            if size > self._bytes_left:
+                return place
+            self._bytes_left -= size
+        return len(messages)
 
 
 async def next_messages(room: Room, call: JsCall) -> None:

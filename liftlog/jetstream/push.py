@@ -23,7 +23,7 @@ from liftlog.client.consuming import WAIT_SLICE_MS, Delivery
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.eventlog import say
 from liftlog.jetstream import statuses
-from liftlog.jetstream.deliveries import give_back, give_back_late, message_of, settle_unasked, size_of
+from liftlog.jetstream.deliveries import give_back, give_back_late, messages_of, settle_unasked, size_of
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.heartbeats import Heartbeats
 from liftlog.jetstream.knownconsumers import KnownConsumer, is_over
@@ -36,7 +36,7 @@ LOOK_S = 1.0
 """How often is looked at which streams are led here."""
 LIST_EVERY = 5
 """Every so many looks the consumers of all of them are looked at."""
-PUSH_MESSAGES = 500
+PUSH_MESSAGES = 1000
 PUSH_BYTES = 1024 * 1024
 WINDOW_MIN = 64 * 1024
 WINDOW_MAX = 32 * 1024 * 1024
@@ -210,12 +210,9 @@ class Pushing:
         if not self._room.leaf.hears(self._to):
             await give_back(self._known, found)
             return
-        messages: list[LeafMessage] = []
-        for given in found:
-            message = message_of(self._known, given, self._to)
-            messages.append(message)
-            if self.config.flow_control and self._window.sent(size_of(message)):
-                messages.append(self._question())
+        messages = messages_of(self._known, found, self._to)
+        if self.config.flow_control:
+            messages = self._with_questions(messages)
         try:
             await self._room.leaf.send(messages)
         except LeafAway:
@@ -228,6 +225,15 @@ class Pushing:
         self._beats.restart()
         if self.config.ack_policy == "none":
             self._room.start(settle_unasked(self._known, found), "messages of a consumer without acks")
+
+    def _with_questions(self, messages: Sequence[LeafMessage]) -> list[LeafMessage]:
+        """These, and what the client is to confirm between them."""
+        asking: list[LeafMessage] = []
+        for message in messages:
+            asking.append(message)
+            if self._window.sent(size_of(message)):
+                asking.append(self._question())
+        return asking
 
     async def _slowly(self, messages: Sequence[LeafMessage]) -> None:
         """So many bits a second, and no more, if there is a limit; heartbeats go on."""

@@ -63,11 +63,15 @@ Counted = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)], Annotated[in
 def runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending offsets as (first, number) of those that follow each other."""
     runs: list[tuple[int, int]] = []
+    first = end = -1
     for offset in offsets:
-        if runs and sum(runs[-1]) == offset:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((offset, 1))
+        if offset != end:
+            if end >= 0:
+                runs.append((first, end - first))
+            first = offset
+        end = offset + 1
+    if end >= 0:
+        runs.append((first, end - first))
     return runs
 
 

@@ -48,6 +48,8 @@ PULLS_MAX = 512
 """Pulls of one client connection that may wait for messages; beyond it they are refused."""
 REQUEST_COST_BYTES = 1024
 """What a request in work counts for besides its frame."""
+JOINED_MAX = 64 * 1024
+"""Answers of one wake-up to one client are queued together up to so many bytes."""
 
 TakeAll = Callable[[list[Event]], None]
 
@@ -70,6 +72,8 @@ class ClientDoor:
         self.budget = budget
         self.counters = counters
         self._connections: dict[Incoming, ClientConnection] = {}
+        self._answered: dict[ClientConnection, None] = {}
+        """Those with answers that are not queued yet."""
         self._readers = trio.CapacityLimiter(READER_THREADS_MAX)
         self._reception = Reception(
             me,
@@ -109,6 +113,15 @@ class ClientDoor:
             greediest.leave()
         return True
 
+    def answers(self, connection: ClientConnection) -> None:
+        """It has an answer, which leaves with `flush`."""
+        self._answered[connection] = None
+
+    def flush(self) -> None:
+        """The wake-up is over: what it has answered leaves now."""
+        while self._answered:
+            self._answered.popitem()[0].flush()
+
     @property
     def connections(self) -> int:
         return len(self._connections)
@@ -144,6 +157,10 @@ class ClientConnection:
         """Those of them that wait for messages of a consumer."""
         self._requested = 0
         """Bytes that requests occupy: those in work, and the one that is not complete yet."""
+        self._answers: list[bytes] = []
+        """Of this wake-up, with so many bytes. They answer requests that occupied `_answered`."""
+        self._answer_bytes = 0
+        self._answered = 0
         self._room = trio.Event()
         self._left = False
 
@@ -175,20 +192,19 @@ class ClientConnection:
             one.heard = one.heard or bool(calls)
             self._resize(splitter.buffered - partial)
             partial = splitter.buffered
-            requests: list[Event] = []
+            asking = _Asking()
             for asked, size in calls:
-                if self._is_full and requests:
-                    self._door.take(requests)
-                    requests = []
-                while self._is_full:
-                    self._room = trio.Event()
-                    await self._room.wait()
-                self._ask(asked, size + REQUEST_COST_BYTES, requests)
-            if requests:
-                self._door.take(requests)
+                if self._is_full:
+                    self._take(asking)
+                    asking = _Asking()
+                    while self._is_full:
+                        self._room = trio.Event()
+                        await self._room.wait()
+                self._ask(asked, size + REQUEST_COST_BYTES, asking)
+            self._take(asking)
 
-    def _ask(self, call: wire.ClientCall, cost: int, requests: list[Event]) -> None:
-        """Take in a call: as one of `requests`, which the node is to take in together, if it is one."""
+    def _ask(self, call: wire.ClientCall, cost: int, asking: _Asking) -> None:
+        """Take in a call: as one of `asking`, if it is a request that the node is to take in."""
         number = call.number
         problem = wire.request_problem(call.request)
         if problem:
@@ -200,26 +216,47 @@ class ClientConnection:
             text = f"{text}: wait for answers, or open another connection"
             self._refuse(number, ErrorReply(ERR_OVERLOAD, text, True))
             return
-
-        def respond(reply: object) -> None:
-            self._resize(-self._waiting.pop(client, 0))
-            self._pulls.discard(client)
-            self._room.set()
-            if not isinstance(reply, SpannedRead):
-                self._send(wire.encode_frame((number, reply)))
-            elif self._left:
-                release(reply)
-            else:
-                self._door.counters["network.spans"] += len(reply.spans)
-                self._door.counters["network.span_bytes"] += sum(span.length for span in reply.spans)
-                self._send(*wire.spanned_frame(number, reply))
-
-        self._resize(cost)
-        client = self._door.clients.register(respond)
+        client = self._door.clients.register(lambda reply: self._respond(client, number, reply))
         self._waiting[client] = cost
         if waits:
             self._pulls.add(client)
-        requests.append(ClientRequest(client, call.request))
+        asking.cost += cost
+        asking.requests.append(ClientRequest(client, call.request))
+
+    def _take(self, asking: _Asking) -> None:
+        """Have the node take in what was asked. Raises WireError if there is no room."""
+        if asking.requests:
+            self._resize(asking.cost)
+            if not self._left:
+                self._door.take(asking.requests)
+
+    def _respond(self, client: ClientRef, number: int, reply: object) -> None:
+        """The node has answered. What is short leaves at the end of the wake-up, together."""
+        self._answered += self._waiting.pop(client, 0)
+        self._pulls.discard(client)
+        self._door.answers(self)
+        if isinstance(reply, SpannedRead):
+            if self._left:
+                release(reply)
+                return
+            self._door.counters["network.spans"] += len(reply.spans)
+            self._door.counters["network.span_bytes"] += sum(span.length for span in reply.spans)
+            self._send(*wire.spanned_frame(number, reply))
+            return
+        frame = wire.encode_frame((number, reply))
+        if self._answer_bytes + len(frame) > JOINED_MAX:
+            self.flush()
+        self._answers.append(frame)
+        self._answer_bytes += len(frame)
+
+    def flush(self) -> None:
+        """Queue what was answered; these requests occupy nothing any more."""
+        answers, self._answers, self._answer_bytes = self._answers, [], 0
+        answered, self._answered = self._answered, 0
+        self._resize(-answered)
+        self._room.set()
+        if answers:
+            self._send(answers[0] if len(answers) == 1 else b"".join(answers))
 
     def _refuse(self, number: int, reply: ErrorReply) -> None:
         self._send(wire.encode_frame((number, reply)))
@@ -258,3 +295,11 @@ class ClientConnection:
             self._door.take([ClientGone(client)])
         self._waiting.clear()
         self._pulls.clear()
+
+
+class _Asking:
+    """Requests that one read has brought, and what they count for together."""
+
+    def __init__(self) -> None:
+        self.requests: list[Event] = []
+        self.cost = 0

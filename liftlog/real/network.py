@@ -112,8 +112,9 @@ class TcpNetwork:
         self._peers.know({peer: split_address(address) for peer, address in peers.items()})
 
     def flush(self) -> None:
-        """What was sent to peers since the last time leaves now."""
+        """What was sent to peers, and answered to clients, since the last time leaves now."""
         self._peers.flush()
+        self._door.flush()
 
     async def run(
         self, peer_listeners: list[trio.SocketListener], client_listeners: list[trio.SocketListener]

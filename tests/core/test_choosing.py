@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.consumers.choosing import choose
+from liftlog.batchparts import alike
+from liftlog.core.consumers import choosing
+from liftlog.core.consumers.choosing import choose, matching
 from liftlog.core.consumers.entries import Created
 from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.state import Consumer
@@ -86,3 +88,55 @@ def test_a_batch_that_would_have_to_be_encoded_anew_is_sent_whole_without_filter
     batch = batch_of(0, 100 + lost, dict.fromkeys(range(100), b"orders.eu"), step_ms=1 - lost)
     assert read_header(batch.data).sparse == bool(lost)
     assert frames_of([batch], flight_from(40), 40, 10) == [list(range(100))]
+
+
+@st.composite
+def kinds(draw: st.DrawFn) -> list[Record]:
+    """Records that are alike, or nearly."""
+    fields = st.tuples(
+        st.sampled_from([0, 0, 0, 1]),
+        st.sampled_from([b"orders.eu", b"orders.eu", b"orders.us"]),
+        st.sampled_from([b"", b"", b"r"]),
+        st.sampled_from([b"", b"", b"NATS/1.0\r\n\r\n"]),
+        st.sampled_from([None, None, b"", b"k"]),
+        st.sampled_from([b"v", b"v", b"w", b"", None]),
+    )
+    likeness = draw(st.integers(1, 3))
+    of = [draw(fields) for _ in range(likeness)]
+    count = draw(st.integers(1, 12))
+    return [
+        Record(5 + place, 1000 + delta, *rest) for place, (delta, *rest) in enumerate((of * count)[:count])
+    ]
+
+
+@given(
+    records=kinds(),
+    start=st.integers(5, 17),
+    most=st.integers(1, 14),
+    filters=st.sampled_from([("orders.*",), (">",), ("orders.eu",), ("none",)]),
+)
+def test_records_that_are_alike_are_chosen_as_if_each_were_looked_at(
+    records: list[Record], start: int, most: int, filters: tuple[str, ...]
+) -> None:
+    batch = encode_sparse(LOG, 3, 5, 5 + len(records), records)
+    start = min(start, batch.end_offset - 1)
+    quick = choose(LOG, [batch], flight_from(start, *filters), start, most)
+    found = list(matching(batch, flight_from(0, *filters).wanted, start))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "alike", lambda header, data: None)
+        assert choose(LOG, [batch], flight_from(start, *filters), start, most) == quick
+        assert list(matching(batch, flight_from(0, *filters).wanted, start)) == found
+
+
+@given(kinds())
+def test_what_is_alike_has_one_subject_and_one_size(records: list[Record]) -> None:
+    batch = encode_sparse(LOG, 3, 5, 5 + len(records), records)
+    kind = alike(read_header(batch.data), batch.data)
+    heads = {
+        (one[1:5], one.key is None, one.value is None, len(one.key or b""), len(one.value or b""))
+        for one in records
+    }
+    if kind is None:
+        assert len(heads) > 1
+    else:
+        assert {one.subject for one in records} == {kind.subject}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from liftlog.batchparts import copied_part, subjects_from
+from liftlog.batchparts import alike, copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
 from liftlog.format import read_header
 from liftlog.picking import FoundRecord, RecordFilter, copied, find, opened
@@ -47,11 +47,20 @@ def _filtered(
 ) -> tuple[list[int], bytes]:
     """What is picked of a batch by one look at it, and a frame with these records and no others."""
     header = read_header(batch.data)
-    payload, position = opened(header, batch.data)
     base = header.base_offset
-    picked: list[int] = []
-    found: list[FoundRecord] = []
     all_wanted = not again and start >= flight.consumer.since
+    kind = alike(header, batch.data) if all_wanted else None
+    if kind is not None:
+        first = max(start, base)
+        picked = (
+            list(range(first, min(batch.end_offset, first + most))) if flight.wanted.on(kind.subject) else []
+        )
+        if not picked or len(picked) == header.records:
+            return picked, batch.data
+        return picked, kind.part(log, header, batch.data, first - base, len(picked))
+    payload, position = opened(header, batch.data)
+    picked = []
+    found: list[FoundRecord] = []
     for one in find(header, payload, position, flight.wanted, start - base):
         offset = base + one[0]
         if all_wanted or (offset in flight.lapsed if again else flight.wants(offset)):
@@ -82,6 +91,10 @@ def _unfiltered(
 def matching(batch: Batch, wanted: RecordFilter, start: int) -> Iterator[int]:
     """Where it has records from `start` on that are wanted. Raises like `decode_records`."""
     header = read_header(batch.data)
+    if (kind := alike(header, batch.data)) is not None:
+        if wanted.on(kind.subject):
+            yield from range(max(start, batch.base_offset), batch.end_offset)
+        return
     payload, position = opened(header, batch.data)
     for one in find(header, payload, position, wanted, start - header.base_offset):
         yield header.base_offset + one[0]

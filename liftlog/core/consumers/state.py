@@ -264,11 +264,17 @@ def _set_of(runs: Iterable[Named]) -> OffsetSet:
 def runs_alike(pairs: Iterable[tuple[int, T]]) -> list[tuple[int, int, T]]:
     """As `runs_of`, of (offset, value): a run has one value."""
     runs: list[tuple[int, int, T]] = []
+    first = length = 0
+    same: list[T] = []
     for offset, value in pairs:
-        if runs and runs[-1][0] + runs[-1][1] == offset and runs[-1][2] == value:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1, value)
-        else:
-            runs.append((offset, 1, value))
+        if same and offset == first + length and value == same[0]:
+            length += 1
+            continue
+        if same:
+            runs.append((first, length, same[0]))
+        first, length, same = offset, 1, [value]
+    if same:
+        runs.append((first, length, same[0]))
     return runs
 
 

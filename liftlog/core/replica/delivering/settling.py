@@ -126,10 +126,12 @@ class Settlements:
         if text:
             self._desk.reply(client, ErrorReply(ERR_INVALID, text, False))
             return None
-        offsets = sorted(dict.fromkeys(offsets_of(request.runs)))
+        offsets = list(offsets_of(request.runs))
+        if len(request.runs) > 1:
+            offsets = sorted(dict.fromkeys(offsets))
         if mutants.ack_of_all_before:
             offsets = list(range(flight.consumer.floor, offsets[-1] + 1))
-        if request.how == ACK and any(offset in flight.dead for offset in offsets):
+        if flight.dead and request.how == ACK and any(offset in flight.dead for offset in offsets):
             self._ctx.mark("K9.late-ack")
         return Said(client, request, flight, offsets)
 
