@@ -263,7 +263,7 @@ def test_the_list_of_secrets_is_bounded() -> None:
 
 def test_both_know_which_secret_was_proved() -> None:
     """V9: by it a node knows whom it speaks with."""
-    many = tuple(number.to_bytes(32, "big") for number in range(1, ACCEPTED_MAX)) + (OTHER,)
+    many = (*(number.to_bytes(32, "big") for number in range(1, ACCEPTED_MAX)), OTHER)
     one, other = caller(secrets=(THIRD, OTHER)), answerer(secrets=many)
     converse(one, other)
     assert one.session is not None
