@@ -46,6 +46,8 @@ LATEST: Final = "latest"
 NEW: Final = "new"
 TIME: Final = "time"
 
+INTERNAL = "__"
+"""What the names of streams begin with that the client makes for itself."""
 RETRY_PAUSE_S = 0.1
 ATTEMPT_TIMEOUT_S = 3.0
 REFRESH_TIMEOUT_MS = 3000
@@ -94,6 +96,11 @@ class Reader:
     @property
     def partition(self) -> PartitionId:
         return self._id
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether its stream is one that the client library keeps something in."""
+        return self._stream.config.name.startswith(INTERNAL)
 
     async def offset(self, what: str, timestamp_ms: int = 0) -> int:
         """Offset of EARLIEST, LATEST (HW - 1), NEW (HW) or TIME (first record at or after `timestamp_ms`).

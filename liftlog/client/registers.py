@@ -13,13 +13,12 @@ from typing import NamedTuple, Protocol
 
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.publisher import PublishResult, expecting_last
+from liftlog.client.reader import INTERNAL
 from liftlog.client.reading import PartitionRecord
 from liftlog.client.streams import key_headers
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo, intake
 from liftlog.types import NO_OFFSET, LiftlogError, StreamConfig
 
-INTERNAL = "__"
-"""What the names of streams begin with that the client makes for itself."""
 SEGMENT_BYTES = 4 * 1024 * 1024
 ATTEMPT_MS = 3000
 RETRY_S = 0.1

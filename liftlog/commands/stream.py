@@ -10,7 +10,7 @@ from msgspec import UNSET
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed
 from liftlog.client.direct import NodesClient
-from liftlog.client.registers import INTERNAL
+from liftlog.client.reader import INTERNAL
 from liftlog.client.registry import differences
 from liftlog.commands.asking import add_node_options, who_answers
 from liftlog.commands.clusterview import ago, slow_nodes

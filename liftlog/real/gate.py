@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 import trio
@@ -24,7 +23,8 @@ from liftlog.types import LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.network")
 
-T = TypeVar("T")
+NAMED = "rights.named"
+"""Counter in the status that is shown to a client with a name."""
 
 
 class Gate:
@@ -81,8 +81,14 @@ class Gate:
         return kind if stream is None else f"{kind} of stream '{stream.config.name}'"
 
     def shown(self, client: ClientRights, reply: object) -> object:
-        """The part of an answer that a client may see: its streams, and copies of these."""
-        if client.everything or client.operate:
+        """The part of an answer that a client may see: its streams, and copies of these. By the status it
+        knows that it has a name here.
+        """
+        if client.everything:
+            return reply
+        if isinstance(reply, ClusterStatusReply):
+            reply.counters[NAMED] = 1
+        if client.operate:
             return reply
         if isinstance(reply, StreamInfoReply):
             seen = [stream for stream in reply.streams if client.sees(stream.config.name)]
