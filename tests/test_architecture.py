@@ -91,7 +91,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.picking",
     ),
     "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
-    "liftlog.rights": ("liftlog.types", "liftlog.messages", "liftlog.subjects", "liftlog.security"),
+    "liftlog.rights": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.subjects",
+        "liftlog.groups",
+        "liftlog.security",
+    ),
     "liftlog.driver": ("liftlog.types", "liftlog.messages", "liftlog.ports"),
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.format"),
     "liftlog.otherclusters": (

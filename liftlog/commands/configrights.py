@@ -10,7 +10,8 @@ from typing import Any
 
 from liftlog.commands.common import add_json_option, print_json
 from liftlog.config import CLUSTER_NAME, DEFAULT_CLUSTER
-from liftlog.rights.client import BY_STREAM, CURSORS, GROUPS, OPERATE, READ, ClientRights
+from liftlog.groups.streams import CURSORS, GROUPS
+from liftlog.rights.client import BY_STREAM, OPERATE, READ, ClientRights
 from liftlog.rights.clientsfile import GROUPS_KEY, SUBJECTS, read_clients
 from liftlog.rights.natsblock import permissions
 from liftlog.types import LiftlogError

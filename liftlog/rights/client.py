@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from liftlog.groups.streams import CURSORS, GROUPS
 from liftlog.rights.names import covers, name_matches, text_matches
 
 READ, CONSUME, ADMINISTER, OPERATE = "read", "consume", "administer", "operate"
 BY_STREAM = (READ, CONSUME, ADMINISTER)
 """Rights that are given by patterns of streams' names."""
-CURSORS, GROUPS = "__cursors", "__groups"
-"""The streams in which the client library keeps cursors and groups: one subject, or more, for each."""
 
 
 class ClientRights(msgspec.Struct, frozen=True):

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 
+from liftlog.groups.streams import INTERNAL
 from liftlog.subjects.grammar import ANY, REST
 
-INTERNAL = "__"
-"""What the names of streams begin with that the client makes for itself."""
 AT = "@"
 """Before the name of another cluster (R28)."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from liftlog.rights.client import CURSORS, GROUPS, ClientRights
+from liftlog.groups.streams import CURSORS, GROUPS
+from liftlog.rights.client import ClientRights
 from liftlog.types import LiftlogError
 
 INBOX = "_INBOX.>"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import UNSET
 
+from liftlog.groups.streams import CURSORS, GROUPS, register_stream
 from liftlog.messages import (
     ERR_NOT_ALLOWED,
     ERR_NOT_READY,
@@ -128,6 +129,8 @@ def refusal(client: ClientRights, request: ClientMessage, streams: KnownStreams)
     right = NEEDS.get(type(request))
     if right == FREE or (type(request) is StreamInfoRequest and not request.name):
         return None
+    if isinstance(request, CreateStreamRequest) and client.groups and _keeps_groups(request.config):
+        return None
     if right is None or right == OPERATE:
         return None if right and client.operate else _not_allowed(client, Need(right or OPERATE, None, ""))
     about = getattr(request, "partition", None)
@@ -146,6 +149,11 @@ def refusal(client: ClientRights, request: ClientMessage, streams: KnownStreams)
         if not _has(client, need, request):
             return _not_allowed(client, need)
     return _way_around(client, request)
+
+
+def _keeps_groups(config: StreamConfig) -> bool:
+    """Whether it is what the first of all cursors or groups is written to, as the client library makes it."""
+    return config.name in (CURSORS, GROUPS) and config == register_stream(config.name)
 
 
 def _has(client: ClientRights, need: Need, request: ClientMessage) -> bool:
