@@ -72,6 +72,8 @@ def rights_lines(config: ServerConfig) -> list[str]:
     lines = [f"client {one.rights.name}: {summary(one.rights)}" for one in read_clients(config.clients_file)]
     if config.client_secret_file is not None:
         lines.append(f"whoever has a secret of {config.client_secret_file} may do everything")
+    block = f"liftlog config permissions {config.clients_file} --cluster {config.cluster}"
+    lines.append(f"over NATS these rights bind nobody: give its users what '{block}' prints")
     return lines
 
 

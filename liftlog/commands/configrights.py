@@ -114,7 +114,7 @@ def _answer(file: Path, client: ClientRights, right: str, stream: str) -> str:
     if pattern is None:
         if right == READ and client.groups and stream in (CURSORS, GROUPS):
             kept = ", ".join(client.groups)
-            return f"in part: what is kept there of {kept}, by groups of [clients.{client.name}]"
+            return f"in part: that of {kept}, by groups of [clients.{client.name}]"
         return f"no: {right} of [clients.{client.name}] does not give it"
     line = line_of(file.read_text(), client.name, right, pattern)
     return f"yes: {file}{f', line {line}' if line else ''}: [clients.{client.name}] {said}"
