@@ -171,6 +171,9 @@ def _not_allowed(client: ClientRights, need: Need) -> ErrorReply:
     if need.stream is None and not need.shown:
         text = f"client '{client.name}' may not operate the cluster: nodes, votes and the controller"
         remedy = "operate = true"
+    elif need.right == READ and need.stream in (CURSORS, GROUPS) and client.groups:
+        text = f"client '{client.name}' may read of {need.shown} what its groups have there and nothing else"
+        remedy = "a name to groups = [...]"
     else:
         text = f"client '{client.name}' may not {need.right} {need.shown}, or there is none"
         key = READ if need.right == SEE else need.right
