@@ -396,6 +396,9 @@ def test_V9_config_permissions_prints_what_nats_can_say(
     clients_file.write_text(CLIENTS.replace('groups = ["billing"]', 'groups = ["b_*"]'))
     assert cli.main(command) == 2
     assert "groups = 'b_*' cannot be said to NATS" in capsys.readouterr().err
+    clients_file.write_text(CLIENTS.replace('"billing.>"', '"*.billing"'))
+    assert cli.main(command) == 2
+    assert "subjects = '*.billing' cannot be said to NATS" in capsys.readouterr().err
     assert cli.main([*command[:-1], "a.b"]) == 2
 
 

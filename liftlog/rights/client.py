@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from liftlog.groups.streams import CURSORS, GROUPS
-from liftlog.rights.names import covers, name_matches, text_matches
+from liftlog.rights.names import covers, is_reserved, name_matches, text_matches
 
 READ, CONSUME, ADMINISTER, OPERATE = "read", "consume", "administer", "operate"
 BY_STREAM = (READ, CONSUME, ADMINISTER)
@@ -48,8 +48,10 @@ class ClientRights(msgspec.Struct, frozen=True):
         return bool(self.groups) and stream in (CURSORS, GROUPS)
 
     def has_subject(self, subject: str) -> bool:
-        """Whether a subject, or all that a pattern matches, is among its own."""
-        return self.everything or any(covers(own, subject) for own in self.subjects)
+        """Whether a subject, or all that a pattern matches, is among its own; what is reserved never is."""
+        if self.everything:
+            return True
+        return not is_reserved(subject) and any(covers(own, subject) for own in self.subjects)
 
     def may_read_part(self, stream: str, patterns: Iterable[str]) -> bool:
         """Whether these subjects of an internal stream are those of its groups and cursors, and nothing else

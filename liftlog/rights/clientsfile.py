@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from liftlog.rights.client import BY_STREAM, OPERATE, ClientRights
-from liftlog.rights.names import AT, pattern_problem
+from liftlog.rights.names import AT, is_reserved, pattern_problem
 from liftlog.security import read_secrets
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import LiftlogError
@@ -121,6 +121,8 @@ def _patterns(key: str, listed: object, where: str) -> tuple[str, ...]:
 
 def _problem(key: str, pattern: str) -> str:
     if key == SUBJECTS:
+        if is_reserved(pattern):
+            return "it is of NATS or of liftlog itself; what groups and cursors write, groups = [...] gives"
         return subject_problem(pattern)
     if key != "read" and AT in pattern:
         return f"what is in another cluster can be read only, not be in {key}"

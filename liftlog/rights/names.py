@@ -51,6 +51,17 @@ def text_matches(pattern: str, text: str) -> bool:
     return len(text) - len(last) >= place and text.endswith(last)
 
 
+def is_reserved(subject: str) -> bool:
+    """Whether a subject is one of NATS, of an inbox, or of what liftlog itself has: nobody's own."""
+    first = subject.partition(".")[0]
+    return first.startswith(("$", INTERNAL)) or first == "_INBOX"
+
+
+def is_wide(pattern: str) -> bool:
+    """Whether a pattern of NATS matches reserved subjects, too: it begins with a wildcard."""
+    return pattern.partition(".")[0] in (ANY, REST)
+
+
 def covers(wide: str, narrow: str) -> bool:
     """Whether every subject that the pattern `narrow` of NATS matches is matched by `wide`, too."""
     outer, inner = wide.split("."), narrow.split(".")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from liftlog.groups.streams import CURSORS, GROUPS
 from liftlog.rights.client import ClientRights
+from liftlog.rights.names import is_wide
 from liftlog.types import LiftlogError
 
 INBOX = "_INBOX.>"
@@ -20,6 +21,12 @@ def permissions(clients: Sequence[ClientRights], cluster: str) -> str:
     """A block for each client, to be named as `permissions: $client_NAME`. Raises LiftlogError."""
     blocks = []
     for client in clients:
+        for subject in client.subjects:
+            if is_wide(subject):
+                raise LiftlogError(
+                    f"client '{client.name}': subjects = {subject!r} cannot be said to NATS without giving "
+                    "$LIFTLOG.>, and so all administration: begin each with a name"
+                )
         publish = json.dumps([f"$LIFTLOG.{cluster}.API.CLUSTER.STATUS", *client.subjects, *_kept(client)])
         blocks.append(
             f"client_{client.name}: {{\n"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from liftlog.groups.streams import register_stream
 from liftlog.messages import (
     ERR_NOT_ALLOWED,
     ERR_NOT_READY,
@@ -257,6 +258,30 @@ def test_V9_dead_letters_go_to_ones_own_subjects() -> None:
         assert said(client, AlterConsumerRequest(of(7), 1, ConsumerConfig(), config)) == code
 
 
+def test_V9_what_is_nobodys_own_no_wildcard_gives() -> None:
+    """Else a dead letter could be a group's state, or an answer to somebody."""
+    client = ClientRights("x", consume=("orders",), administer=("*",), subjects=(">", "*.>"))
+    for subject in ("__groups.other", "__cursors.a.b.0", "_INBOX.a", "$JS.API.STREAM.DELETE.X", "$LIFTLOG.x"):
+        assert not client.has_subject(subject)
+        config = ConsumerConfig(dead_letter=subject)
+        assert said(client, CreateConsumerRequest(of(7), "c", config)) == ERR_NOT_ALLOWED
+        made = CreateStreamRequest(StreamConfig("mine", subject))
+        assert said(client, made) == ERR_NOT_ALLOWED
+    assert client.has_subject("anything.else")
+
+
+def test_V9_who_has_a_group_may_make_what_groups_are_kept_in_and_only_so() -> None:
+    for name in ("__groups", "__cursors"):
+        made = register_stream(name)
+        assert said(ClientRights("x", groups=("a",)), CreateStreamRequest(made)) == ""
+        assert said(ClientRights("x", administer=("*",)), CreateStreamRequest(made)) == ERR_NOT_ALLOWED
+        for change in ({"replication_factor": 1}, {"compact": False}, {"mirror": "secret"}):
+            other = msgspec.structs.replace(made, **change)  # type: ignore[arg-type]
+            assert said(ClientRights("x", groups=("a",)), CreateStreamRequest(other)) == ERR_NOT_ALLOWED
+    made = register_stream("__other")
+    assert said(ClientRights("x", groups=("a",)), CreateStreamRequest(made)) == ERR_NOT_ALLOWED
+
+
 # -- files ---------------------------------------------------------------------------------------------------
 
 
@@ -323,6 +348,8 @@ def test_V9_nodes_compare_a_digest_of_rights_and_secrets(tmp_path: Path) -> None
         ("[clients.a]\nsecret_file = 'a.secret'\nread = ['']", "is no pattern"),
         ("[clients.a]\nsecret_file = 'a.secret'\nconsume = ['a@b']", "can be read only"),
         ("[clients.a]\nsecret_file = 'a.secret'\nsubjects = ['a..b']", "subjects: 'a..b' is no pattern"),
+        ("[clients.a]\nsecret_file = 'a.secret'\nsubjects = ['__groups.>']", "of liftlog itself"),
+        ("[clients.a]\nsecret_file = 'a.secret'\nsubjects = ['$JS.API.>']", "of NATS or of"),
         ("[clients.a]\nsecret_file = 'a.secret'\noperate = 'yes'", "it must be true or false"),
         ("[clients.a\n", "not valid TOML"),
         ("[clients.a]\nsecret_file = 'none.secret'", "[clients.a] secret_file: cannot read"),
