@@ -29,6 +29,7 @@ from liftlog.messages import (
     DeleteStreamRequest,
     ElectLeaderRequest,
     FilteredReadRequest,
+    MoveReplicasRequest,
     OffsetRequest,
     PullRequest,
     PurgeRequest,
@@ -40,7 +41,7 @@ from liftlog.messages import (
     SubjectRequest,
 )
 from liftlog.rights.book import read_book, shared_book
-from liftlog.rights.client import EVERYTHING, ClientRights
+from liftlog.rights.client import BY_STREAM, EVERYTHING, ClientRights
 from liftlog.rights.clientsfile import CLIENTS_MAX, KINDS, read_clients
 from liftlog.rights.names import covers, name_matches, pattern_problem
 from liftlog.rights.needs import NEEDS, refusal
@@ -280,6 +281,69 @@ def test_V9_who_has_a_group_may_make_what_groups_are_kept_in_and_only_so() -> No
             assert said(ClientRights("x", groups=("a",)), CreateStreamRequest(other)) == ERR_NOT_ALLOWED
     made = register_stream("__other")
     assert said(ClientRights("x", groups=("a",)), CreateStreamRequest(made)) == ERR_NOT_ALLOWED
+
+
+ABOUT = {
+    "partition": st.sampled_from([of(number) for number in (*STREAMS, 12, APPLIED + 1)]),
+    "name": st.sampled_from([*STREAMS.values(), "nowhere"]),
+}
+WHAT = st.sampled_from(["orders", "ord*", "*", "audit_*", "secret", "__*", "*e*"])
+
+
+Draw = typing.Callable[[st.SearchStrategy[typing.Any]], object]
+
+
+def request_of(kind: type[typing.Any], draw: Draw) -> ClientMessage:
+    """A request of this kind with what it must have, about some stream."""
+    plain: dict[str, object] = {
+        **{"offset": 0, "what": "new", "pattern": ">", "before": 0, "below": 0, "node": 1, "to": 1},
+        **{"replicas": [1], "votes": True, "drains": True, "retires": True, "address": "h:1", "group": "g", "consumer": 1},
+        **{"how": "ack", "runs": [(0, 1)], "was": ConsumerConfig(), "changes": StreamChanges()},
+    }
+    fields: dict[str, object] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name == "config":
+            config = StreamConfig(typing.cast(str, draw(ABOUT["name"])), "x")
+            fields["config"] = config if kind is CreateStreamRequest else ConsumerConfig()
+        elif field.name == "partition" and kind in (ElectLeaderRequest, MoveReplicasRequest):
+            fields["partition"] = 0
+        elif field.name in ABOUT and (field.required or kind is StreamInfoRequest):
+            fields[field.name] = draw(ABOUT[field.name])
+        elif field.required:
+            fields[field.name] = plain[field.name]
+    return typing.cast(ClientMessage, kind(**fields))
+
+
+@given(
+    st.sampled_from(sorted(NEEDS, key=lambda kind: kind.__name__)),
+    st.dictionaries(st.sampled_from(BY_STREAM), st.lists(WHAT, max_size=2).map(tuple)),
+    st.booleans(),
+    st.data(),
+)
+def test_V9_no_request_passes_that_a_plain_look_at_the_lists_would_not_let(
+    kind: type[typing.Any], lists: dict[str, tuple[str, ...]], operate: bool, data: st.DataObject
+) -> None:
+    request = request_of(kind, data.draw)
+    client = ClientRights("x", **lists, operate=operate, subjects=("x",))
+    about = getattr(request, "partition", None)
+    name = getattr(getattr(request, "config", request), "name", "")
+    if isinstance(about, PartitionId):
+        name = STREAMS.get(about.stream, "")
+
+    def listed(right: str) -> bool:
+        patterns = lists.get(right, ())
+        internal = name.startswith("__")
+        return bool(name) and any(
+            fnmatch.fnmatchcase(name, one) and (not internal or one.startswith("__")) for one in patterns
+        )
+
+    allowed = {
+        "free": True,
+        "operate": operate,
+        "see": operate or any(map(listed, BY_STREAM)),
+    }
+    right = NEEDS[kind]
+    assert (said(client, request) == "") == (allowed[right] if right in allowed else listed(right))
 
 
 # -- files ---------------------------------------------------------------------------------------------------
