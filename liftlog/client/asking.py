@@ -8,6 +8,7 @@ proves a secret of its own to them: what such a client may do its nodes know, by
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from liftlog.api.nats_api import ASKING, PROTOCOL, api_subject, parse_request
 from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
-from liftlog.messages import ClusterStatusReply, ClusterStatusRequest
+from liftlog.messages import ClientMessage, ClusterStatusReply, ClusterStatusRequest
 from liftlog.types import LiftlogError
 
 T = TypeVar("T")
@@ -58,21 +59,35 @@ class ApiAsker:
         # Where the nodes are is asked where they need not be known.
         goes_by_nodes = bool(self._named) and (operation != STATUS or node != 0)
         if self._known and (goes_by_nodes or not self._nats.is_connected):
-            return await self._known.ask(parse_request(operation, payload), kind, left_s, node)
+            return await self._by_nodes(parse_request(operation, payload), kind, left_s, node)
         try:
             return decode_answer((await self._by_nats(operation, payload, left_s, node)).data, kind)
         except ForbiddenByNats:
             if operation == STATUS or not await self._is_named(left_s):
                 raise
-        return await self._known.ask(parse_request(operation, payload), kind, left_s, node)
+        return await self._by_nodes(parse_request(operation, payload), kind, left_s, node)
+
+    async def _by_nodes(self, request: ClientMessage, kind: type[T], left_s: float, node: int) -> T:
+        """Where nobody is found, others may be by now: whoever asks again asks those."""
+        try:
+            return await self._known.ask(request, kind, left_s, node)
+        except Unreachable:
+            if self._nats.is_connected:
+                with contextlib.suppress(LiftlogError):
+                    await self._learn(left_s)
+            raise
+
+    async def _learn(self, left_s: float) -> None:
+        """Where nodes are. Raises RequestFailed, Unreachable."""
+        found = await self._by_nats(STATUS, b"{}", left_s, 0)
+        self._known.learn(decode_answer(found.data, ClusterStatusReply))
 
     async def _is_named(self, left_s: float) -> bool:
         """Whether nodes can be asked that know this client by a name."""
         if self._named is None:
             try:
                 if not self._known:
-                    found = await self._by_nats(STATUS, b"{}", left_s, 0)
-                    self._known.learn(decode_answer(found.data, ClusterStatusReply))
+                    await self._learn(left_s)
                 status = await self._known.ask(ClusterStatusRequest(), ClusterStatusReply, left_s)
             except LiftlogError:
                 # NATS has said what is to be said. What kept us from asking may be over the next time.

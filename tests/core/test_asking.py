@@ -127,6 +127,23 @@ def test_V9_whom_they_do_not_know_gets_no_more_than_nats_gives(
     asyncio.run(story())
 
 
+def test_V9_nodes_that_are_not_found_are_looked_for_again() -> None:
+    """They came back elsewhere: NATS is asked where, and the next attempt goes there."""
+
+    async def story() -> None:
+        server, nodes = Nats("CLUSTER.STATUS"), Nodes(named=True)
+        one = asker(server, nodes)
+        assert await ask(one) == "by nodes"
+        nodes.problem = Unreachable("nobody at h:1")
+        with pytest.raises(Unreachable, match="nobody at h:1"):
+            await ask(one)
+        assert server.asked == ["LEADER.REBALANCE", "CLUSTER.STATUS", "CLUSTER.STATUS"]
+        nodes.problem = None
+        assert await ask(one) == "by nodes"
+
+    asyncio.run(story())
+
+
 def test_who_may_not_even_ask_where_nodes_are_is_told_what_nats_says() -> None:
     async def story() -> None:
         with pytest.raises(ForbiddenByNats, match=r"LEADER\.REBALANCE"):
