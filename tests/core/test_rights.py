@@ -298,7 +298,8 @@ def request_of(kind: type[typing.Any], draw: Draw) -> ClientMessage:
     plain: dict[str, object] = {
         **{"offset": 0, "what": "new", "pattern": ">", "before": 0, "below": 0, "node": 1, "to": 1},
         **{"replicas": [1], "votes": True, "drains": True, "retires": True, "address": "h:1", "group": "g"},
-        **{"consumer": 1, "how": "ack", "runs": [(0, 1)], "was": ConsumerConfig(), "changes": StreamChanges()},
+        **{"consumer": 1, "how": "ack", "runs": [(0, 1)], "was": ConsumerConfig()},
+        "changes": StreamChanges(),
     }
     fields: dict[str, object] = {}
     for field in msgspec.structs.fields(kind):
