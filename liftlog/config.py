@@ -28,7 +28,8 @@
     [security]                       # docs/security.md; several nodes do not start without
     secret_file = "/etc/liftlog/cluster.secret"          # the same on every node
     client_secret_file = "/etc/liftlog/client.secret"    # the same on every node and for every client
-    insecure = false                 # true instead of both files: whoever can connect may do everything
+    clients_file = "/etc/liftlog/clients.toml"           # beside it or instead: clients with rights
+    insecure = false                 # true instead of these files: whoever can connect may do everything
 
     [storage]                        # optional: encryption at rest, see `liftlog/diskkey.py`
     encryption_key_file = "/etc/liftlog/key"
@@ -151,12 +152,15 @@ METRICS_TELL = "names of streams, addresses of nodes, and how they are; no messa
 NATS_FILES = NatsLogin.__struct_fields__
 """Keys of [nats] that name files to log in with."""
 
+SECURITY_FILES = ("secret_file", "client_secret_file", "clients_file")
+"""Keys of [security] that name files."""
+
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
     "node": {"id": int, "join": bool}
     | dict.fromkeys(("data", "listen", "address", "peer_listen", "trace", "log_format"), str),
     "nats": dict.fromkeys(("url", *NATS_FILES), str),
-    "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
+    "security": {**dict.fromkeys(SECURITY_FILES, str), "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
     "jetstream": {"enabled": bool, "domain": str, "leaf": str},
@@ -209,6 +213,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     """Empty: there are no peers."""
     secret_file: Path | None = None
     client_secret_file: Path | None = None
+    clients_file: Path | None = None
+    """Clients with names, secrets and rights of their own (V9)."""
     insecure: bool = False
     take_over_open_logs: bool = False
     network: NetworkLimits = NetworkLimits()
@@ -231,7 +237,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     def open_to(self) -> str:
         """Who need not prove anything, in words; empty if everybody must."""
         peers = "speak for a node" if len(self.peers) > 1 and self.secret_file is None else ""
-        clients = "read every record and administer" if self.client_secret_file is None else ""
+        named = self.client_secret_file is not None or self.clients_file is not None
+        clients = "" if named else "read every record and administer"
         return " and ".join(filter(None, (peers, clients)))
 
     def node_config(self) -> NodeConfig:
@@ -260,7 +267,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
         lines += ["", "[peers]"]
         lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
         lines += ["", "[security]"]
-        for name in ("secret_file", "client_secret_file"):
+        for name in SECURITY_FILES:
             if getattr(self, name) is not None:
                 lines += [f"{name} = {_quote(str(getattr(self, name)))}"]
         lines += [f"insecure = {str(self.insecure).lower()}"]
@@ -454,6 +461,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         peer_listen=peer_listen,
         secret_file=_path_or_none(settings.get(("security", "secret_file"))),
         client_secret_file=_path_or_none(settings.get(("security", "client_secret_file"))),
+        clients_file=_path_or_none(settings.get(("security", "clients_file"))),
         insecure=settings.get(("security", "insecure"), False),
         take_over_open_logs=settings.get(("storage", "take_over_open_logs"), False),
         network=NetworkLimits(**limits),
@@ -520,10 +528,15 @@ def _check_metrics(settings: dict[tuple[str, str], Any], taken: tuple[str, ...],
 
 
 def _check_security(config: ServerConfig, source: str) -> None:
-    named = [name for name in ("secret_file", "client_secret_file") if getattr(config, name) is not None]
+    named = [name for name in SECURITY_FILES if getattr(config, name) is not None]
     if config.insecure and named:
         raise LiftlogError(f"{source}: [security] insecure = true and {named[0]} are both set; keep one")
-    if config.insecure or len(config.peers) == 1 or len(named) == 2:
+    if config.jetstream and config.client_secret_file is None and config.clients_file is not None:
+        raise LiftlogError(
+            f"{source}: [jetstream] enabled needs [security] client_secret_file beside clients_file: its "
+            "door is a client that may do everything; name one, or leave the door shut"
+        )
+    if config.insecure or len(config.peers) == 1 or (named[:1] == ["secret_file"] and len(named) > 1):
         return
     missing = "client_secret_file" if named == ["secret_file"] else "secret_file"
     lacks = f"[security] {missing}" if named else "[security] secret_file and client_secret_file"
@@ -559,6 +572,7 @@ class Secrets(msgspec.Struct, frozen=True):
 
     peers: tuple[bytes, ...] = (NO_SECRET,)
     clients: tuple[bytes, ...] = (NO_SECRET,)
+    """Who has one of these may do everything; none: only clients with names are let in (V9)."""
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -571,7 +585,8 @@ def secrets_of(config: ServerConfig) -> Secrets:
         path: Path | None = getattr(config, name)
         return (NO_SECRET,) if path is None else read_secrets(path, f"[security] {name}")
 
-    found = Secrets(read("secret_file"), read("client_secret_file"))
+    only_named = config.client_secret_file is None and config.clients_file is not None
+    found = Secrets(read("secret_file"), () if only_named else read("client_secret_file"))
     if config.secret_file and config.client_secret_file and set(found.peers) & set(found.clients):
         raise LiftlogError(
             f"[security] {config.secret_file} and {config.client_secret_file} hold the same secret: every "

@@ -91,6 +91,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.picking",
     ),
     "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
+    "liftlog.rights": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.subjects",
+        "liftlog.groups",
+        "liftlog.security",
+    ),
     "liftlog.driver": ("liftlog.types", "liftlog.messages", "liftlog.ports"),
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.format"),
     "liftlog.otherclusters": (
@@ -117,6 +124,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.nats_login",
         "liftlog.options",
         "liftlog.security",
+        "liftlog.rights",
         "liftlog.driver",
         "liftlog.api",
         "liftlog.config",

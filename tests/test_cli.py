@@ -309,3 +309,113 @@ def test_config_check_reads_the_secrets_of_other_clusters(
     assert cli.main(["config", "check", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["clusters"]
     assert (told[0]["name"], told[0]["nodes"]) == ("east", ["a:1"])
+
+
+CLIENTS = """# who may do what
+[clients.billing]
+secret_file = "billing.secret"
+read = [
+    "orders",
+    "audit_*",
+]
+groups = ["billing"]
+subjects = ["billing.>"]
+
+[clients.ops]
+secret_file = "ops.secret"
+administer = ["*"]
+operate = true
+"""
+
+
+@pytest.fixture
+def clients_file(tmp_path: Path) -> Path:
+    path = tmp_path / "clients.toml"
+    path.touch(mode=0o600)
+    path.write_text(CLIENTS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        ("billing read orders", 0, "yes: FILE, line 5: [clients.billing] read has 'orders'"),
+        ("billing read audit_eu", 0, "yes: FILE, line 6: [clients.billing] read has 'audit_*'"),
+        ("billing read secret", 1, "no: read of [clients.billing] does not give it"),
+        ("billing consume orders", 1, "no: consume of [clients.billing] does not give it"),
+        ("billing read __groups", 1, "in part: that of billing, by groups of [clients.billing]"),
+        ("ops administer orders", 0, "yes: FILE, line 13: [clients.ops] administer has '*'"),
+        ("ops administer __groups", 1, "no: administer of [clients.ops] does not give it"),
+        ("ops operate", 0, "yes: FILE, line 14: [clients.ops] operate = true"),
+        ("billing operate", 1, "no: operate of [clients.billing] does not give it"),
+    ],
+)
+def test_V9_config_rights_says_what_a_client_may_and_which_line_says_so(
+    asked: str, code: int, said: str, clients_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, right, *stream = asked.split()
+    command = ["config", "rights", str(clients_file), "--client", client, "--right", right]
+    assert cli.main([*command, *(("--stream", *stream) if stream else ())]) == code
+    assert capsys.readouterr().out == said.replace("FILE", str(clients_file)) + "\n"
+
+
+def test_V9_config_rights_shows_all_and_names_who_is_not_there(
+    clients_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None of the secrets is there: the file alone is read."""
+    command = ["config", "rights", str(clients_file)]
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out == (
+        "client billing: read orders, audit_*; groups billing; subjects billing.>\n"
+        "client ops: administer *; operate\n"
+    )
+    assert cli.main([*command, "--json", "--stream", "orders"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told[0]["may"] == {"read": True, "consume": False, "administer": False}
+    for more, words in (
+        (["--client", "nobody"], "has no client 'nobody'; there are: billing, ops"),
+        (["--right", "read"], "say --client, and --stream"),
+        (["--client", "ops", "--right", "operate", "--stream", "orders"], "all rights but 'operate'"),
+    ):
+        assert cli.main([*command, *more]) == 2
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1
+
+
+def test_V9_config_permissions_prints_what_nats_can_say(
+    clients_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["config", "permissions", str(clients_file), "--cluster", "east"]
+    assert cli.main([*command, "--client", "billing"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# For nats-server: ")
+    assert printed.endswith(
+        'client_billing: {\n  publish: { allow: ["$LIFTLOG.east.API.CLUSTER.STATUS", "billing.>", '
+        '"__groups.billing", "__cursors.billing.>"] }\n  subscribe: { allow: ["_INBOX.>"] }\n}\n'
+    )
+    clients_file.write_text(CLIENTS.replace('groups = ["billing"]', 'groups = ["b_*"]'))
+    assert cli.main(command) == 2
+    assert "groups = 'b_*' cannot be said to NATS" in capsys.readouterr().err
+    clients_file.write_text(CLIENTS.replace('"billing.>"', '"*.billing"'))
+    assert cli.main(command) == 2
+    assert "subjects = '*.billing' cannot be said to NATS" in capsys.readouterr().err
+    assert cli.main([*command[:-1], "a.b"]) == 2
+
+
+def test_V9_config_check_says_what_is_open_to_whom(
+    clients_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, shared = tmp_path / "liftlog.toml", tmp_path / "shared.secret"
+    ensure_secret_file(shared)
+    text = '[node]\nid = 1\ndata = "/tmp/x"\nlisten = "127.0.0.1:1"\n[security]\n'
+    path.write_text(f'{text}clients_file = "{clients_file}"\nclient_secret_file = "{shared}"\n')
+    assert cli.main(["config", "check", str(path)]) == 2
+    assert "[clients.billing] secret_file: cannot read" in capsys.readouterr().err
+    for name in ("billing", "ops"):
+        ensure_secret_file(tmp_path / f"{name}.secret")
+    assert cli.main(["config", "check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "# client ops: administer *; operate\n" in shown
+    assert f"# whoever has a secret of {shared} may do everything\n" in shown
+    assert "# over NATS these rights bind nobody" in shown
+    assert "INSECURE" not in shown

@@ -50,6 +50,9 @@ FRAME_MAX_BYTES = 256
 """No message of the handshake is longer."""
 NONCE_BYTES = 32
 SECRETS_MAX = 4
+"""So many one party proves to know."""
+ACCEPTED_MAX = 2048
+"""So many an answerer accepts: every client may have some of its own (V9)."""
 CLIENT_NODE = 0
 """The id of every client; also what a caller names who does not know which node it reaches."""
 PEER, CLIENT = 1, 2
@@ -129,6 +132,8 @@ class SecureSession(msgspec.Struct, frozen=True):
     """One of the *_TAGS."""
     version: int = VERSION
     """Of the protocol, for all that follows."""
+    secret: bytes = NO_SECRET
+    """The one that both know."""
 
     def __repr__(self) -> str:
         return f"SecureSession(node={self.node})"
@@ -249,7 +254,7 @@ class Answerer:
 
         `versions`: those that we are ready to speak.
         """
-        check_secrets(me.secrets)
+        check_secrets(me.secrets, ACCEPTED_MAX)
         self._me = me
         self._role = role
         self._may_call = may_call
@@ -369,7 +374,7 @@ class _Agreed:
 
     def session(self, other: int, tags: int, version: int) -> SecureSession:
         keys = (self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
-        return SecureSession(other, *keys, tags, version)
+        return SecureSession(other, *keys, tags, version, self._secret)
 
     def _derive(self, label: bytes) -> bytes:
         # HMAC itself takes a short key and the same key with zeros behind it for one.
@@ -421,7 +426,7 @@ def check_versions(versions: Versions) -> None:
         raise ValueError(f"protocol versions {lowest} to {highest} are no range that can be offered")
 
 
-def check_secrets(secrets: Collection[bytes]) -> None:
-    """Raises ValueError unless there are 1 to SECRETS_MAX of them."""
-    if not 1 <= len(secrets) <= SECRETS_MAX:
-        raise ValueError(f"{len(secrets)} secrets; accepted: 1 to {SECRETS_MAX}")
+def check_secrets(secrets: Collection[bytes], most: int = SECRETS_MAX) -> None:
+    """Raises ValueError unless there are 1 to `most` of them."""
+    if not 1 <= len(secrets) <= most:
+        raise ValueError(f"{len(secrets)} secrets; accepted: 1 to {most}")

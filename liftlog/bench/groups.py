@@ -24,9 +24,9 @@ from liftlog.bench.group_members import MemberWork
 from liftlog.bench.programs import program
 from liftlog.bench.usage import usage_of
 from liftlog.client.client import Client
-from liftlog.client.grouping import GROUPS
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.groups.state import GroupState
+from liftlog.groups.streams import GROUPS
 from liftlog.local import create_stream
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch

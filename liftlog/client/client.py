@@ -20,21 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
-import nats
-import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.api.handshake import VERSION
-from liftlog.api.nats_api import ASKING, PROTOCOL, api_subject, parse_request
 from liftlog.api.plain import to_plain
+from liftlog.client.asking import ApiAsker
 from liftlog.client.batches import BatchRecord, batch_message
-from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.bounds import END, Start, Until
 from liftlog.client.connecting import NatsPlace, connect_nats
 from liftlog.client.consuming import UsesConsumers
 from liftlog.client.cursors import UsesCursors
 from liftlog.client.direct import KnownNodes
-from liftlog.client.errors import RequestFailed, Unreachable, forbids
+from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.grouping import UsesGroups
 from liftlog.client.managing import ManagesNodes
 from liftlog.client.nodes import Access, NodePool
@@ -79,7 +75,6 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 3000
 REQUEST_TIMEOUT_MS = 12_000
 """A little more than the core's own `request_timeout_ms`, so that its clearer error comes first."""
-ATTEMPT_TIMEOUT_S = 3.0
 PENDING_BYTES = 64 * 1024 * 1024
 """So much is kept for NATS while it is away."""
 RETRY_PAUSE_S = 0.1
@@ -107,6 +102,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._known = KnownNodes(self.nodes)
+        self._asker = ApiAsker(connection, cluster, self._known, complaints)
         self._deleted: dict[PartitionId, int] = {}
         """R21: how far journals are committed, as this client was told of its deletions."""
         self._acks = AckRegistry(self._all_streams)
@@ -594,38 +590,5 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _ask(self, operation: str, body: object, kind: type[T], deadline: float, node: int = 0) -> T:
-        """One request, one answer: by NATS, or, while that is away, of nodes that we know by address.
-
-        Raises RequestFailed, Unreachable.
-        """
-        payload = as_json(operation, body)
-        subject = api_subject(self.cluster, operation, node)
-        left_s = max(0.05, deadline - asyncio.get_running_loop().time())
-        if not self.nats.is_connected and self._known:
-            request = parse_request(operation, payload)
-            return await self._known.ask(request, kind, left_s, node)
-        silent = f"node {node} does not answer" if node else f"no node of cluster '{self.cluster}' answers"
-        try:
-            message = await self.nats.request(
-                subject,
-                payload,
-                timeout=min(left_s, ATTEMPT_TIMEOUT_S),
-                headers={PROTOCOL: str(VERSION)},
-            )
-        except nats.errors.NoRespondersError:
-            raise Unreachable(
-                f"{silent} on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
-            ) from None
-        except (TimeoutError, nats.errors.TimeoutError):
-            if forbids(self._complaints, subject):
-                raise RequestFailed(
-                    "forbidden",
-                    f"this NATS user may not publish to {subject}, which {operation} needs; log in as one "
-                    "who may, or allow it in the server's permissions",
-                    False,
-                ) from None
-            doubt = "" if operation in ASKING else ": whether it is done, or will be, is unknown"
-            raise Unreachable(f"{silent} {operation} in time{doubt}; see 'liftlog cluster status'") from None
-        except nats.errors.Error as error:
-            raise Unreachable(f"NATS refused {operation}: {error}") from None
-        return decode_answer(message.data, kind)
+        """One request, one answer, see `liftlog.client.asking`. Raises RequestFailed, Unreachable."""
+        return await self._asker.ask(operation, body, kind, deadline, node)

@@ -28,10 +28,10 @@ from liftlog.client.progress import OnProgress, ProgressTeller, ReadingProgress
 from liftlog.client.reader import EARLIEST
 from liftlog.client.reading import Gap, PartitionRecord, ReadingOwner, StreamReading
 from liftlog.client.registers import Register, RegisterOwner, Registers, checked_name
+from liftlog.groups.streams import CURSORS
 from liftlog.messages import StreamInfo
 from liftlog.types import NO_OFFSET, NUMBER_MAX, LiftlogError
 
-CURSORS = "__cursors"
 CHECKPOINT_MS = 1000
 FORMAT = 1
 

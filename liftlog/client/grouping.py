@@ -45,11 +45,11 @@ from liftlog.groups.state import (
     share_place,
     take_step,
 )
+from liftlog.groups.streams import GROUPS
 from liftlog.groups.watching import Watch
 from liftlog.messages import ERR_NOT_FOUND, StreamInfo
 from liftlog.types import NUMBER_MAX, LiftlogError, Record
 
-GROUPS = "__groups"
 SESSION_MS = 10_000
 SESSION_MS_MIN = 1000
 LOOKS_IN_A_SESSION = 8

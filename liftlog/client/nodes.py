@@ -189,7 +189,8 @@ class Access(msgspec.Struct, frozen=True):
     secrets: tuple[bytes, ...] = (NO_SECRET,)
     source: str = "no secret"
     remedy: str = (
-        "pass the clients' secret of this cluster with --secret-file, or 'none' if it asks for none"
+        "pass the clients' secret of this cluster, or one's own, with --secret-file, or 'none' if it asks "
+        "for none"
     )
     """What to do if that is not the right one."""
 

@@ -22,7 +22,9 @@ from liftlog.api.spans import batches_of, filtered_batches_of
 from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.client.transport import Transport
 from liftlog.format import CorruptBatch, decode_records, read_header
+from liftlog.groups.streams import INTERNAL
 from liftlog.messages import (
+    ERR_NOT_ALLOWED,
     SUBJECTS_PAGE_MAX,
     ClientMessage,
     ClientReply,
@@ -94,6 +96,11 @@ class Reader:
     @property
     def partition(self) -> PartitionId:
         return self._id
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether its stream is one that the client library keeps something in."""
+        return self._stream.config.name.startswith(INTERNAL)
 
     async def offset(self, what: str, timestamp_ms: int = 0) -> int:
         """Offset of EARLIEST, LATEST (HW - 1), NEW (HW) or TIME (first record at or after `timestamp_ms`).
@@ -270,6 +277,9 @@ class Reader:
                 left_s = min(max(0.05, deadline - loop.time()), ATTEMPT_TIMEOUT_S)
                 return await self._transport.call(node, address, request, left_s)
             except RequestFailed as error:
+                if error.code == ERR_NOT_ALLOWED:
+                    # The node says the stream's number alone, since not everybody may hear its name.
+                    raise RequestFailed(error.code, f"'{self._stream.config.name}': {error}") from None
                 if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
                     raise
                 stuck = self._only and not to_leader

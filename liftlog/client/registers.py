@@ -15,12 +15,10 @@ from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.publisher import PublishResult, expecting_last
 from liftlog.client.reading import PartitionRecord
 from liftlog.client.streams import key_headers
+from liftlog.groups.streams import INTERNAL, register_stream
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamInfo, intake
 from liftlog.types import NO_OFFSET, LiftlogError, StreamConfig
 
-INTERNAL = "__"
-"""What the names of streams begin with that the client makes for itself."""
-SEGMENT_BYTES = 4 * 1024 * 1024
 ATTEMPT_MS = 3000
 RETRY_S = 0.1
 
@@ -96,15 +94,8 @@ class Registers:
         """The stream, which is made if it is not there: of the cluster's default number of copies."""
         found = await self._found()
         if found is None:
-            config = StreamConfig(
-                self._name,
-                f"{self._name}.>",
-                compact=True,
-                segment_bytes=SEGMENT_BYTES,
-                dirty_ratio_percent=50,
-            )
             try:
-                found = self._stream = await self._client.create_stream(config)
+                found = self._stream = await self._client.create_stream(register_stream(self._name))
             except RequestFailed as error:
                 if error.code != ERR_EXISTS:
                     raise

@@ -48,7 +48,7 @@ class AsksSubjects:
         """
         found: PartitionRecord | None = None
         for index, reader in await _readers(self, stream, None, timeout_ms):
-            record = await _found(reader, LAST_OF_SUBJECT, subject, 0)
+            record = await _found(reader, LAST_OF_SUBJECT, subject, 0, reader.is_internal)
             if record is not None and (found is None or record.timestamp_ms > found.record.timestamp_ms):
                 found = PartitionRecord(index, record)
         return found
@@ -100,14 +100,21 @@ async def _readers(
     return [(index, client.reader(info, index, timeout_ms=timeout_ms)) for index in chosen]
 
 
-async def _found(reader: Reader, what: str, pattern: str, offset: int) -> Record | None:
-    """The record that an answer names. It may be gone when it is read: then the question is asked again."""
+async def _found(
+    reader: Reader, what: str, pattern: str, offset: int, alone: bool = False
+) -> Record | None:
+    """The record that an answer names. It may be gone when it is read: then the question is asked again.
+
+    `alone`: nothing else of its batch is asked for, which a client may not see that has a group's right to it
+    (V9).
+    """
     for _ in range(ROUNDS_MAX):
         reply = await reader.ask_subjects(what, pattern, offset)
         if reply.offset == NO_OFFSET:
             return None
         try:
-            records = await reader.fetch(reply.offset, max_bytes=FETCH_BYTES)
+            wanted = [pattern] if alone else []
+            records = await reader.fetch(reply.offset, max_bytes=FETCH_BYTES, subjects=wanted)
         except RequestFailed as error:
             if error.code != ERR_OFFSET_RANGE:
                 raise

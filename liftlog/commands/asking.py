@@ -71,7 +71,8 @@ def _nodes_client(args: argparse.Namespace) -> NodesClient:
         if cluster == configuration.DEFAULT_CLUSTER:
             cluster = config.cluster
         if secret is None and not os.environ.get(CLIENT_SECRET_VARIABLE):
-            secret = config.client_secret_file or NONE
+            # Where clients have names the file does not say which one asks.
+            secret = config.client_secret_file or (None if config.clients_file else NONE)
     return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=int(args.timeout * 1000))
 
 

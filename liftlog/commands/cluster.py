@@ -29,6 +29,7 @@ from liftlog.commands.common import (
 )
 from liftlog.commands.liveview import BAD, live_lines
 from liftlog.commands.recover import add_recover
+from liftlog.commands.rightsview import digests, rights_line
 from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
 from liftlog.terminal import printable
@@ -193,6 +194,7 @@ def _plain(view: ClusterView) -> dict[str, object]:
             for node, answer in answers
         },
         "contact": {str(node): to_plain(answer.contact) for node, answer in answers},
+        "rights": {str(node): digest for node, digest in digests(view.answers).items()},
         "counters": {str(node): _own_counters(answer) for node, answer in answers},
     }
 
@@ -240,6 +242,8 @@ def _print_status(view: ClusterView) -> None:
         replicas.sort(key=lambda row: (str(row[0]), str(row[1]).zfill(4), int(str(row[2]))))
         print_table(replicas, ["STREAM", "PARTITION", "NODE", "ROLE", "EPOCH", "LEO", "HW", "STATE"])
     print()
+    if rights := rights_line(view.answers):
+        print(rights)
     for remark in view.remarks:
         print(f"note: {remark}")
     if view.takes_messages:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from liftlog.commands.retirements import retirements
+from liftlog.commands.rightsview import rights_remarks
 from liftlog.messages import ClusterStatusReply, NodeInfo, PartitionInfo, StreamInfo
 
 LINES_MAX = 20
@@ -210,6 +211,7 @@ class ClusterView:
 
     def _remark(self) -> None:
         self._remark_level()
+        self.remarks += rights_remarks(self.answers)
         self.remarks += retirements(self.newest.counters, self.nodes(), self.streams)
         for stream in self.streams:
             if stream.config.paused:

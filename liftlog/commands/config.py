@@ -1,4 +1,4 @@
-"""`liftlog config check`: read a configuration as `liftlog serve` would, and say what is wrong with it."""
+"""`liftlog config`: read a configuration as `liftlog serve` would, and say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 
 import msgspec
 
+from liftlog.commands.configrights import add_parsers, summary
 from liftlog.config import METRICS_KEY, METRICS_TELL, ServerConfig, load, secrets_of
 from liftlog.diskkey import encryption_key
+from liftlog.rights.book import read_book
+from liftlog.rights.clientsfile import read_clients
 
 
 def add_parser(subparsers: Any) -> None:
-    config = subparsers.add_parser("config", help="check a node's configuration")
+    config = subparsers.add_parser("config", help="check a node's configuration, and what its clients may do")
     kinds = config.add_subparsers(dest="kind", required=True)
     check = kinds.add_parser(
         "check",
@@ -25,12 +28,14 @@ def add_parser(subparsers: Any) -> None:
     check.add_argument("file", type=Path, metavar="FILE")
     check.add_argument("--json", action="store_true", help="print the settings as JSON")
     check.set_defaults(run=run_check)
+    add_parsers(kinds)
 
 
 def run_check(options: argparse.Namespace) -> int:
     config = load(options.file, os.environ)
     encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
-    secrets_of(config)
+    secrets = secrets_of(config)
+    read_book(config.clients_file, secrets.clients, secrets.peers)
     for other in config.clusters:
         other.secrets()
     config.nats_login.check(config.nats_url)
@@ -46,7 +51,7 @@ def run_check(options: argparse.Namespace) -> int:
             {**msgspec.structs.asdict(one), "client_secret_file": str(one.client_secret_file or "")}
             for one in config.clusters
         ]
-        shown |= {"encrypted": encrypted, "open_to": config.open_to}
+        shown |= {"encrypted": encrypted, "open_to": config.open_to, "rights": rights_lines(config)}
         print(json.dumps(settings | paths | shown))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
@@ -54,9 +59,22 @@ def run_check(options: argparse.Namespace) -> int:
             print(f"# {METRICS_KEY}: whoever reaches it may read {METRICS_TELL}")
         if config.jetstream:
             print(f"# JetStream's door: {door_text(config)}")
+        print("".join(f"# {line}\n" for line in rights_lines(config)), end="")
         if config.open_to:
             print(f"# INSECURE: whoever can connect may {config.open_to}; see docs/security.md")
     return 0
+
+
+def rights_lines(config: ServerConfig) -> list[str]:
+    """Who may do what over TCP, where clients have names."""
+    if config.clients_file is None:
+        return []
+    lines = [f"client {one.rights.name}: {summary(one.rights)}" for one in read_clients(config.clients_file)]
+    if config.client_secret_file is not None:
+        lines.append(f"whoever has a secret of {config.client_secret_file} may do everything")
+    block = f"liftlog config permissions {config.clients_file} --cluster {config.cluster}"
+    lines.append(f"over NATS these rights bind nobody: give its users what '{block}' prints")
+    return lines
 
 
 def door_text(config: ServerConfig) -> str:

@@ -29,6 +29,7 @@ from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import Built, Companion, OtherClusters, run_server
+from liftlog.rights.book import read_book
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
@@ -85,6 +86,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
     )
     dev.add_argument("--jetstream", action="store_true", help="answer programs written for NATS JetStream")
+    dev.add_argument("--clients", metavar="FILE", help="clients with names and rights, see docs/security.md")
     dev.add_argument("--trace", metavar="DIR", help="write the nodes' protocol traces there")
     dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
     add_json_option(dev)
@@ -252,8 +254,12 @@ def _dev(args: argparse.Namespace) -> int:
         nats_login=nats_login(args),
         metrics=True,
         jetstream=args.jetstream,
+        clients_file=Path(args.clients) if args.clients else None,
     )
     try:
+        if args.clients:
+            # Better now than from each node.
+            read_book(Path(args.clients), (), ())
         cluster.start()
         asyncio.run(wait_for_controller(cluster, CONTROLLER_TIMEOUT_S))
         _announce(args, cluster)

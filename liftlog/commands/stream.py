@@ -10,7 +10,6 @@ from msgspec import UNSET
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed
 from liftlog.client.direct import NodesClient
-from liftlog.client.registers import INTERNAL
 from liftlog.client.registry import differences
 from liftlog.commands.asking import add_node_options, who_answers
 from liftlog.commands.clusterview import ago, slow_nodes
@@ -44,6 +43,7 @@ from liftlog.commands.streamoptions import (
     add_switch,
 )
 from liftlog.commands.streamsubjects import add_subject_actions
+from liftlog.groups.streams import INTERNAL
 from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
 from liftlog.terminal import printable
 from liftlog.types import LiftlogError, StreamConfig

@@ -254,6 +254,8 @@ PEER_DROPPED = _counter(
 )
 PEER_REFUSED = _counter("peer_messages_refused", "Messages that no working node sends (V2 to V4).")
 CONNECTIONS_REFUSED = _counter("connections_refused", "Connections refused at the two TCP doors.")
+RIGHTS_REFUSED = _counter("client_requests_not_allowed", "Requests refused for want of a right (V9).")
+RIGHTS_MISTAKEN = _gauge("rights_mistaken", "1: the files of clients have a mistake, older rights stay.")
 CONNECTIONS_CUT = _counter("connections_cut", "Connections hung up on: idle, silent, or too greedy.")
 HTTP_ANSWERS = _counter("http_answers", "Answers of this port, by status.", "code")
 HTTP_CUT = _counter("http_connections_cut", "Connections to this port hung up on.")

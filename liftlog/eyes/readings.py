@@ -287,6 +287,9 @@ class Readings:
         yield _one(names.PEER_REFUSED, self._node.ctx.refused)
         yield _one(names.CONNECTIONS_REFUSED, counters["network.refused"])
         yield _one(names.CONNECTIONS_CUT, counters["network.cut"])
+        counters = self._parts.gate.counters
+        yield _one(names.RIGHTS_REFUSED, counters.get("rights.refused", 0))
+        yield _one(names.RIGHTS_MISTAKEN, counters.get("rights.mistaken", 0))
 
 
 def lags(labels: tuple[str, str], copy: Replica) -> Iterator[Sample]:

@@ -596,6 +596,8 @@ ERR_PIN_OTHER = "pin-other"
 """K10: another client is pinned than that of the pin which a pull names."""
 ERR_PIN_LOST = "pin-lost"
 """K10: the client of the pin which a pull names is pinned no more."""
+ERR_NOT_ALLOWED = "not-allowed"
+"""V9: the client has not the right that the request needs."""
 ERR_STALE = "stale"
 """The stream was altered, or the copies moved, since the author of the request had looked."""
 

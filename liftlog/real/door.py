@@ -1,8 +1,9 @@
 """The TCP door for clients: requests in, answers out, in any order.
 
-A client proves first that it knows the clients' secret (V6). What it may then occupy is bounded three times
-(V7): by itself, by what all clients may have together, and by what all connections may have. When all clients
-together reach their bound, the one that occupies most is hung up on: it asks and does not read.
+A client proves first that it knows a secret (V6), by which the gate knows what it may ask (V9). What it may
+then occupy is bounded three times (V7): by itself, by what all clients may have together, and by what all
+connections may have. When all clients together reach their bound, the one that occupies most is hung up on:
+it asks and does not read.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from liftlog.messages import (
 )
 from liftlog.messages.filespan import FileSpan
 from liftlog.real.budget import Budget
+from liftlog.real.gate import Gate
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
+from liftlog.rights.client import ClientRights
 from liftlog.types import ClientRef
 
 log = logging.getLogger("liftlog.network")
@@ -59,14 +62,17 @@ class ClientDoor:
 
     def __init__(
         self,
-        me: Party,
+        me: Callable[[], Party],
+        gate: Gate,
         take: TakeAll,
         clients: ClientRegistry,
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
     ) -> None:
+        """`me`: with the secrets of all clients that are let in now."""
         self.take = take
+        self.gate = gate
         self.clients = clients
         self.limits = limits
         self.budget = budget
@@ -75,6 +81,7 @@ class ClientDoor:
         self._answered: dict[ClientConnection, None] = {}
         """Those with answers that are not queued yet."""
         self._readers = trio.CapacityLimiter(READER_THREADS_MAX)
+        gate.on_change(self._look_again)
         self._reception = Reception(
             me,
             CLIENT,
@@ -131,10 +138,22 @@ class ClientDoor:
         if len(self._connections) >= most:
             raise HandshakeError(f"there are {most} clients ([network] client_connections_max)", REFUSED_FULL)
 
+    def _look_again(self) -> None:
+        """V9: other rights are in force. Who has a secret that is nobody's any more is hung up on."""
+        for one, connection in self._connections.items():
+            rights = self.gate.holder(connection.secret)
+            if rights is None:
+                one.cut(f"client '{connection.rights.name}' has proved a secret that is accepted no more")
+            else:
+                connection.rights = rights
+
     async def _serve(self, one: Incoming, session: SecureSession) -> None:
         self._admit(session)
+        rights = self.gate.holder(session.secret)
+        if rights is None:
+            raise HandshakeError("its secret is accepted no more since it has proved it")
         self.counters["network.client_connections"] += 1
-        connection = self._connections[one] = ClientConnection(self)
+        connection = self._connections[one] = ClientConnection(self, session.secret, rights)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connection.queue.pump, one.stream, SEND_TIMEOUT_S, self._readers)
@@ -148,8 +167,10 @@ class ClientDoor:
 class ClientConnection:
     """One client's requests and answers."""
 
-    def __init__(self, door: ClientDoor) -> None:
+    def __init__(self, door: ClientDoor, secret: bytes, rights: ClientRights) -> None:
         self._door = door
+        self.secret = secret
+        self.rights = rights
         self.queue = SendQueue(door.limits.connection_bytes, door.budget)
         self._waiting: dict[ClientRef, int] = {}
         """Bytes of each request in work, or that waits."""
@@ -210,6 +231,10 @@ class ClientConnection:
         if problem:
             self._refuse(number, ErrorReply(ERR_INVALID, problem, False))
             return
+        missing = self._door.gate.refusal(self.rights, call.request)
+        if missing is not None:
+            self._refuse(number, missing)
+            return
         waits = isinstance(call.request, PullRequest) and call.request.wait_ms > 0
         if waits and len(self._pulls) >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this connection wait for messages, and no more may"
@@ -243,7 +268,7 @@ class ClientConnection:
             self._door.counters["network.span_bytes"] += sum(span.length for span in reply.spans)
             self._send(*wire.spanned_frame(number, reply))
             return
-        frame = wire.encode_frame((number, reply))
+        frame = wire.encode_frame((number, self._door.gate.shown(self.rights, reply)))
         if self._answer_bytes + len(frame) > JOINED_MAX:
             self.flush()
         self._answers.append(frame)

@@ -81,7 +81,7 @@ class Reception:
 
     def __init__(
         self,
-        me: Party,
+        me: Callable[[], Party],
         role: int,
         *,
         may_call: Callable[[int], bool],
@@ -92,8 +92,8 @@ class Reception:
         tags: int = HMAC_TAGS,
         versions: Callable[[], Versions] = lambda: VERSIONS,
     ) -> None:
-        """`admit` may refuse who has proved who he is: it raises HandshakeError. `versions`: of the protocol,
-        those that we are ready to speak now (U1).
+        """`me`: with the secrets that are accepted now. `admit` may refuse who has proved who he is: it
+        raises HandshakeError. `versions`: of the protocol, those that we are ready to speak now (U1).
         """
         self._me = me
         self._role = role
@@ -140,7 +140,7 @@ class Reception:
             oldest.cut(f"{PENDING_MAX} newer ones wait for a handshake too")
         self._pending[one] = None
         answerer = Answerer(
-            self._me,
+            self._me(),
             self._role,
             self._may_call,
             lambda: os.urandom(NONCE_BYTES),

@@ -170,9 +170,11 @@ class LocalCluster:
         nats_login: NatsLogin = NO_LOGIN,
         metrics: bool = False,
         jetstream: bool = False,
+        clients_file: Path | None = None,
     ) -> None:
         """`traces`: folder of the nodes' protocol traces; by default there are none. `metrics`: whether each
         node tells its metrics, on a port of its own. `jetstream`: whether each has JetStream's door.
+        `clients_file`: clients with names and rights, beside the one who may do everything (V9).
         """
         self.folder = folder
         self.nats = None if nats_url else NatsServer(
@@ -207,6 +209,7 @@ class LocalCluster:
                 peer_listen=self.peer_addresses[node] if nodes > 1 else "",
                 secret_file=self.secret_file,
                 client_secret_file=self.client_secret_file,
+                clients_file=None if clients_file is None else clients_file.resolve(),
                 trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
                 nats_login=nats_login,
                 metrics_listen=self.metrics_addresses.get(node, ""),

@@ -16,6 +16,7 @@ from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event, PeerMessage
 from liftlog.real.budget import Budget
 from liftlog.real.door import ClientDoor, TakeAll
+from liftlog.real.gate import Gate
 from liftlog.real.peers import PeerNetwork
 from liftlog.types import FIRST_CLUSTER, ClusterEpoch, LiftlogError
 
@@ -38,12 +39,13 @@ class TcpNetwork:
         reading: Callable[[], None] = lambda: None,
         clients: ClientRegistry,
         secrets: Secrets,
+        gate: Gate,
         limits: NetworkLimits,
         lowest: Callable[[], int] = lambda: VERSIONS[0],
         belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
-        """`take_all`: given all requests that one read of a client's connection has brought. `lowest`: see
-        `PeerNetwork`.
+        """`take_all`: given all requests that one read of a client's connection has brought. `gate`: who
+        clients are, and what they may ask. `lowest`: see `PeerNetwork`.
         """
         self._limits = limits
         self._memory = Budget(limits.all_bytes)
@@ -77,7 +79,8 @@ class TcpNetwork:
             belongs_to=belongs_to,
         )
         self._door = ClientDoor(
-            me=Party(cluster, node, secrets.clients),
+            me=lambda: Party(cluster, node, gate.book.secrets),
+            gate=gate,
             take=take_all,
             clients=clients,
             limits=limits,

@@ -108,7 +108,7 @@ class PeerNetwork:
         self._tags = possible_tags()
         self._rare: dict[int, RareLog] = {}
         self._reception = Reception(
-            me,
+            lambda: me,
             PEER,
             may_call=lambda peer: peer in self._peers,
             admit=lambda session: None,

@@ -30,9 +30,12 @@ from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
+from liftlog.real.gate import Gate
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import GroupRunner
+from liftlog.rights.book import RightsBook, read_book
+from liftlog.rights.needs import KnownStreams
 from liftlog.types import ClientRef, ClusterEpoch, LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.server")
@@ -59,6 +62,11 @@ class ServedNode(StepNode, Protocol):
         """U2: which version of the protocol peers have to speak at least."""
         ...
 
+    @property
+    def metadata(self) -> KnownStreams:
+        """Which streams there are, as far as it has applied that."""
+        ...
+
     def awaits_followers(self, partitions: Collection[PartitionId]) -> bool:
         """Whether nothing that came now for one of these would leave for all its followers at once."""
         ...
@@ -71,6 +79,7 @@ class Parts(NamedTuple):
     storage: GroupRunner
     network: TcpNetwork
     bus: NatsBus
+    gate: Gate
 
 
 class Onlooker(Protocol):
@@ -167,6 +176,7 @@ class Server:
     async def main(self, build: Build, addresses: list[NatsAddress], version: str) -> None:
         config = self._config
         secrets = secrets_of(config)
+        book = rights_of(config)
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
@@ -175,6 +185,7 @@ class Server:
             config,
             secrets,
             addresses,
+            gate=Gate(book, lambda: node.metadata, lambda: rights_of(config)),
             version=version,
             node=node,
             engine=engine,
@@ -185,13 +196,14 @@ class Server:
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
-        before = self._heed_signals()
+        before = self._heed_signals(parts.gate)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(bus.run)
                 nursery.start_soon(driver.run)
                 nursery.start_soon(storage.run)
                 nursery.start_soon(network.run, peers_at, clients_at)
+                nursery.start_soon(parts.gate.run)
                 if onlooker is not None:
                     nursery.start_soon(onlooker.run, metrics_at)
                 if beside is not None:
@@ -234,8 +246,9 @@ class Server:
             text = f"not everything could be handed over within {HANDOVER_S:g} s: others wait for the session"
             say(logging.WARNING, "stop", text, handed_over=False)
 
-    def _heed_signals(self) -> dict[signal.Signals, Any]:
-        """From now on SIGTERM and SIGINT ask for an orderly stop; returns who heeded them before.
+    def _heed_signals(self, gate: Gate) -> dict[signal.Signals, Any]:
+        """From now on SIGTERM and SIGINT ask for an orderly stop, and SIGHUP, if clients prove secrets, for
+        reading who they are again; returns who heeded them before.
 
         A task that waited for them would begin to after whoever reads the ready line may send one, and
         would have ended when another one comes, during the last sync.
@@ -249,7 +262,14 @@ class Server:
         def came(number: int, _frame: object) -> None:
             token.run_sync_soon(stop, signal.Signals(number).name)
 
-        return {number: signal.signal(number, came) for number in (signal.SIGTERM, signal.SIGINT)}
+        def reread(_number: int, _frame: object) -> None:
+            token.run_sync_soon(gate.read_again)
+
+        heeds: dict[signal.Signals, Callable[[int, object], None]]
+        heeds = {signal.SIGTERM: came, signal.SIGINT: came}
+        if self._config.client_secret_file is not None or self._config.clients_file is not None:
+            heeds[signal.SIGHUP] = reread
+        return {number: signal.signal(number, heed) for number, heed in heeds.items()}
 
     async def _watch_parent(self) -> None:
         """Stop when the parent's end of our stdin closes: children of a killed `liftlog dev` do not
@@ -277,6 +297,7 @@ def assemble(
     config: ServerConfig,
     secrets: Secrets,
     addresses: list[NatsAddress],
+    gate: Gate,
     version: str,
     node: ServedNode,
     engine: StorageGroups,
@@ -326,6 +347,7 @@ def assemble(
         reading=reading,
         clients=clients,
         secrets=secrets,
+        gate=gate,
         limits=config.network,
         lowest=lambda: node.lowest_protocol,
         belongs_to=lambda: node.cluster_epoch,
@@ -344,13 +366,19 @@ def assemble(
     api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
     bus.serve_api(api.shared_subject, QUEUE, api.handle)
     bus.serve_api(api.own_subject, "", api.handle)
-    for part in (storage, network, bus, api, breakdown):
+    for part in (storage, network, bus, api, breakdown, gate):
         clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
     clients.add_counters(lambda: {"release.number": release_number(version)})
-    parts = Parts(driver, storage, network, bus)
+    parts = Parts(driver, storage, network, bus, gate)
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
+
+
+def rights_of(config: ServerConfig) -> RightsBook:
+    """What clients may do, by the files that the configuration names, as they are. Raises LiftlogError."""
+    secrets = secrets_of(config)
+    return read_book(config.clients_file, secrets.clients, secrets.peers)
 
 
 def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], None]:

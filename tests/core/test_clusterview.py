@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from liftlog.commands.clusterview import LINES_MAX, ClusterView, ago
+from liftlog.commands.rightsview import rights_line
 from liftlog.messages import ClusterStatusReply, Contact, NodeInfo, PartitionInfo, ReplicaInfo, StreamInfo
 from liftlog.types import PartitionId, StreamConfig
 
@@ -47,6 +48,28 @@ def test_D5_a_disk_that_takes_no_metadata_is_said_with_what_to_do() -> None:
     assert [remark for remark in view.remarks if "make room" in remark] == [
         "node 2's disk takes no metadata (No space left on device): it serves reads and leads nothing new "
         "until there is space; make room on it"
+    ]
+
+
+def test_V9_nodes_with_other_rights_are_named_and_so_is_a_mistake() -> None:
+    def told(*digests: int) -> ClusterView:
+        answers = {node: answer(node, contact()) for node in VOTERS}
+        for node, digest in zip(VOTERS, digests, strict=True):
+            if digest:
+                answers[node].counters.update({"rights.digest": digest, "rights.clients": 2})
+        answers[3].counters["rights.mistaken"] = int(len(set(digests)) > 1)
+        return ClusterView(answers, [stream()])
+
+    none, same, others = told(0, 0, 0), told(10, 10, 10), told(10, 10, 0)
+    assert rights_line(none.answers) == ""
+    assert rights_line(same.answers) == "rights: 2 named clients, digest 00000000000a, on nodes 1, 2, 3"
+    assert not any("rights" in remark for remark in none.remarks + same.remarks)
+    assert rights_line(others.answers).endswith("on nodes 1, 2; none on node 3")
+    assert [remark for remark in others.remarks if "rights" in remark] == [
+        "clients' rights, or their secrets, are not the same on all nodes: a client may do here what it may "
+        "not do there; give all nodes the same files, and send each SIGHUP",
+        "node 3 keeps the rights of clients that it had: its files have a mistake, which its log names, and "
+        "'liftlog config check FILE' on it",
     ]
 
 

@@ -200,6 +200,31 @@ def test_secrets_are_read_and_must_differ(tmp_path: Path) -> None:
         config.secrets_of(load(tmp_path, text))
 
 
+def test_V9_a_file_of_clients_stands_beside_the_clients_secret_or_in_its_place(tmp_path: Path) -> None:
+    named = 'clients_file = "/etc/clients.toml"\n[network]'
+    beside = load(tmp_path, GOOD.replace("[network]", named))
+    assert beside.clients_file == Path("/etc/clients.toml")
+    assert load(tmp_path, beside.to_toml()) == beside
+    only = GOOD.replace('client_secret_file = "/etc/client.secret"', 'clients_file = "/etc/clients.toml"')
+    assert (load(tmp_path, only).open_to, load(tmp_path, only).client_secret_file) == ("", None)
+    with pytest.raises(LiftlogError, match=r"\[jetstream\] enabled needs \[security\] client_secret_file"):
+        load(tmp_path, only + "[jetstream]\nenabled = true\n")
+    assert load(tmp_path, beside.to_toml() + "[jetstream]\nenabled = true\n").jetstream
+    with pytest.raises(LiftlogError, match="insecure = true and clients_file are both set"):
+        alone = only.replace('secret_file = "/etc/cluster.secret"\n', "")
+        load(tmp_path, alone.replace("[network]", "insecure = true\n[network]"))
+    with pytest.raises(LiftlogError, match=r"2 nodes need \[security\] secret_file"):
+        load(tmp_path, only.replace('secret_file = "/etc/cluster.secret"\n', ""))
+
+
+def test_V9_without_the_shared_secret_nobody_may_do_everything(tmp_path: Path) -> None:
+    secret = tmp_path / "one"
+    ensure_secret_file(secret)
+    text = GOOD.replace("/etc/cluster.secret", str(secret))
+    only = text.replace('client_secret_file = "/etc/client.secret"', 'clients_file = "/etc/clients.toml"')
+    assert config.secrets_of(load(tmp_path, only)).clients == ()
+
+
 def test_every_network_setting_has_a_range_that_holds_its_default() -> None:
     assert set(config.NETWORK_RANGES) == set(config.NetworkLimits.__struct_fields__)
     for name, (low, high) in config.NETWORK_RANGES.items():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from liftlog.api import wire
 from liftlog.api.handshake import (
+    ACCEPTED_MAX,
     CLIENT,
     CLIENT_NODE,
     FRAME_MAX_BYTES,
@@ -254,9 +255,22 @@ def test_the_list_of_secrets_is_bounded() -> None:
     for secrets in ((), (SECRET,) * (SECRETS_MAX + 1)):
         with pytest.raises(ValueError, match="accepted: 1 to 4"):
             caller(secrets=secrets)
-        with pytest.raises(ValueError, match="accepted: 1 to 4"):
+    for secrets in ((), (SECRET,) * (ACCEPTED_MAX + 1)):
+        with pytest.raises(ValueError, match=f"accepted: 1 to {ACCEPTED_MAX}"):
             answerer(secrets=secrets)
     converse(caller(secrets=(OTHER, THIRD, b"x" * 32, SECRET)), answerer())
+
+
+def test_both_know_which_secret_was_proved() -> None:
+    """V9: by it a node knows whom it speaks with."""
+    many = (*(number.to_bytes(32, "big") for number in range(1, ACCEPTED_MAX)), OTHER)
+    one, other = caller(secrets=(THIRD, OTHER)), answerer(secrets=many)
+    converse(one, other)
+    assert one.session is not None
+    assert other.session is not None
+    assert one.session.secret == other.session.secret == OTHER
+    assert OTHER.hex() not in repr(other.session)
+    assert repr(OTHER) not in repr(other.session)
 
 
 # -- attacks -----------------------------------------------------------------------------------------------

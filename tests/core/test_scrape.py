@@ -35,6 +35,7 @@ def ports() -> Any:
             outgoing_bytes=0,
             counters=dict.fromkeys((f"nats.{name}" for name in (*BUS, *refused)), 0),
         ),
+        gate=SimpleNamespace(counters={}),
         storage=SimpleNamespace(working_ms=0.0, waiting=(0, 0), counters=dict.fromkeys(COUNTERS, 0)),
         network=SimpleNamespace(
             fills={"clients": (1, 2)}, counters=dict.fromkeys((f"network.{name}" for name in NETWORK), 0)

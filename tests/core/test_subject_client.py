@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -31,6 +32,8 @@ def record(offset: int, timestamp_ms: int = 1) -> Record:
 class FakeReader:
     """`answers`, one for each question; `there`: what a fetch finds from an offset on."""
 
+    is_internal = False
+
     def __init__(self, answers: list[Any], there: list[Any]) -> None:
         self.partition = PartitionId(7, 0)
         self.answers = answers
@@ -44,8 +47,9 @@ class FakeReader:
             raise answer
         return cast(SubjectReply, answer)
 
-    async def fetch(self, offset: int, *, max_bytes: int) -> list[Record]:
+    async def fetch(self, offset: int, *, max_bytes: int, subjects: Sequence[str]) -> list[Record]:
         assert max_bytes == FETCH_BYTES
+        assert not subjects, "a client that may read a stream reads all that lies there"
         found = self.there.pop(0) if len(self.there) > 1 else self.there[0]
         if isinstance(found, Exception):
             raise found

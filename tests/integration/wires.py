@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import trio
 
@@ -13,9 +14,12 @@ from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller
 from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event
+from liftlog.real.gate import Gate
 from liftlog.real.incoming import introduce
 from liftlog.real.nats_server import free_port
 from liftlog.real.network import Take, TcpNetwork, listen
+from liftlog.rights.book import shared_book
+from liftlog.rights.needs import NamedStream
 
 CLUSTER = "c"
 SECRETS = Secrets((b"p" * 32,), (b"c" * 32,))
@@ -23,6 +27,13 @@ SECRETS = Secrets((b"p" * 32,), (b"c" * 32,))
 
 def addresses(*nodes: int) -> dict[int, str]:
     return {node: f"127.0.0.1:{free_port()}" for node in nodes}
+
+
+class NoStreams:
+    """The metadata of a node that has heard nothing."""
+
+    applied = 0
+    by_id: Mapping[int, NamedStream] = MappingProxyType({})
 
 
 class TcpPorts:
@@ -36,6 +47,7 @@ class TcpPorts:
         clients: ClientRegistry,
         *,
         secrets: Secrets = SECRETS,
+        gate: Gate | None = None,
         limits: NetworkLimits | None = None,
     ) -> None:
         self.node = node
@@ -58,6 +70,7 @@ class TcpPorts:
             take_all=take_all,
             clients=clients,
             secrets=secrets,
+            gate=gate or Gate(shared_book(secrets.clients), NoStreams),
             limits=limits or NetworkLimits(),
         )
 
