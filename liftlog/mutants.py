@@ -248,6 +248,7 @@ class Mutants(msgspec.Struct, frozen=True):
     sources_from_now: bool = False  # R29
     sources_forgotten: bool = False  # R29
     source_named_alone: bool = False  # R29
+    source_taken_away_forgotten: bool = False  # R29
     ready_at_first_subject: bool = False  # N10
     former_subject_kept: bool = False  # N10
     queue_group_ignored: bool = False  # N11

@@ -15,7 +15,7 @@ from liftlog.client.client import Client
 from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
 from liftlog.core.metadata.elsewhere import elsewhere, place_key
-from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
+from liftlog.core.metadata.origins import is_origin, is_source, source_standstill, sources_of, standstill
 from liftlog.messages import MATCHING_SUBJECTS, StreamInfo, SubjectReply
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
@@ -155,15 +155,18 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
     for partition in range(len(copy.partitions)):
         places = await _places(client, copy, partition)
         heard, why = await _heard(client, copy, partition)
-        for number, (source, filter) in enumerate(sources_of(copy.config).items()):
+        for source, filter in sources_of(copy.config).items():
             if elsewhere(source) is not None:
-                behind, place = heard.get(source, -1), (places or {}).get(place_key(number), 0)
+                behind, place = (
+                    heard.get(source, -1),
+                    (places or {}).get(place_key(copy.config, source) or 0, 0),
+                )
                 next = place if places is not None and behind >= 0 else -1
                 told = why if behind < 0 else ""
                 found.append(SourceLag(source, filter, partition, next, next + max(0, behind), told))
                 continue
             info = there.get(source)
-            if info is not None and not is_origin(copy.id, info.id):
+            if info is not None and not is_source(copy.id, copy.config, source, info.id):
                 info = None
             problem = source_standstill(copy.config, source, info.config if info is not None else None)
             end = await _end(client, info, partition) if info is not None else 0

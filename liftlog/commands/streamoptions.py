@@ -10,14 +10,14 @@ from msgspec import UNSET
 from liftlog.commands.common import duration_ms, name_and_value, natural, size_bytes
 
 
-class _Notes(argparse.Action):
+class _Pairs(argparse.Action):
     """One more pair."""
 
     def __call__(
         self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
         before = getattr(given, self.dest)
-        given.notes = (*(() if before is UNSET else before), values)
+        setattr(given, self.dest, (*(() if before is UNSET else before), values))
 
 
 class _Subjects(argparse.Action):
@@ -149,7 +149,7 @@ def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
         "--note",
         dest="notes",
         type=name_and_value,
-        action=_Notes,
+        action=_Pairs,
         default=UNSET,
         metavar="NAME=VALUE",
         help=f"{text}; any number of times",
@@ -169,7 +169,7 @@ def add_sealing(alter: argparse.ArgumentParser) -> None:
 
 
 def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
-    """R28, R29: a copy becomes a stream of its own."""
+    """R28, R29: a copy becomes a stream of its own, or copies others."""
     alter.add_argument(
         "--no-mirror",
         dest="mirror",
@@ -178,13 +178,23 @@ def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="copy nothing any more, and take messages, for ever",
     )
-    alter.add_argument(
+    sources = alter.add_mutually_exclusive_group()
+    sources.add_argument(
+        "--source",
+        dest="sources",
+        action=_Pairs,
+        default=UNSET,
+        type=source_argument,
+        metavar="STREAM[:FILTER]",
+        help="of a stream that has sources: these, in place of all that there are; any number of times",
+    )
+    sources.add_argument(
         "--no-sources",
         dest="sources",
         action="store_const",
         const=(),
         default=UNSET,
-        help="the same of a stream that has sources",
+        help="copy nothing any more, and take messages, for ever",
     )
     # Leaders alone say which streams of other clusters these are (R28).
     alter.set_defaults(origins=UNSET)

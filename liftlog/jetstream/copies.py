@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from liftlog.core.metadata.origins import is_source
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import (
     FILTER_INVALID,
@@ -192,7 +193,8 @@ async def copied_states(room: Room, info: StreamInfo, behind: dict[str, int]) ->
     ]
     if len(behind) < len(told):
         # One that bears such a name, and was created later, is another stream.
-        there = {one.config.name for one in await room.client.streams() if one.id < info.id}
+        named = {one.config.name: one.id for one in await room.client.streams()}
+        there = {name for name, id in named.items() if is_source(info.id, info.config, name, id)}
         missing = STREAM_NOT_FOUND
         for one in told:
             if one.name not in there:

@@ -439,23 +439,83 @@ async def test_it_gets_its_name_for_a_subject(user: User) -> None:
     {
         "one more": lambda one, other: [{"name": one}, {"name": other}],
         "another one": lambda one, other: [{"name": other}],
-        "another filter": lambda one, other: [{"name": one, "filter_subject": "a.b"}],
     },
 )
-@refused("for now: sources are said when a stream is created, and can only end; create another stream")
-async def test_they_are_not_altered(user: User, given: Any) -> None:
-    one, other = await source(user, "A"), await source(user, "B")
+async def test_they_are_altered(user: User, given: Any) -> None:
+    one, other = await source(user, "A", "a1", "a2"), await source(user, "B", "b1")
     await user.create(sources=[{"name": one}])
+    await holds(user, 2)
     told = await user.create("UPDATE", sources=given(one, other))
+    assert told["config"]["sources"] == given(one, other)
+    await holds(user, 3)
+    assert [said.data for said in await contents(user, 3)] == [b"a1", b"a2", b"b1"]
+
+
+@proves(S, UPDATE, "one that was created later")
+async def test_a_younger_stream_is_given(user: User) -> None:
+    one = await source(user, "A", "a1")
+    await user.create(sources=[{"name": one}])
+    await holds(user, 1)
+    young = await source(user, "B", "b1")
+    await user.create("UPDATE", sources=[{"name": one}, {"name": young}])
+    told = await holds(user, 2)
+    assert not [said for said in told["sources"] if "error" in said]
+
+
+@proves(S, UPDATE, "taken away, and given again: it goes on where it was")
+async def test_one_is_taken_away_and_given_again(user: User) -> None:
+    one, other = await source(user, "A", "a1", "a2"), await source(user, "B", "b1")
+    both = [{"name": one}, {"name": other}]
+    await user.create(sources=both)
+    await holds(user, 3)
+    await user.create("UPDATE", sources=[{"name": other}])
+    await user.js.publish(f"{one}.x", b"a3")
+    await user.js.publish(f"{other}.x", b"b2")
+    await holds(user, 4)
+    await user.create("UPDATE", sources=both)
+    await holds(user, 5)
+    found = [said.data for said in await contents(user, 5)]
+    assert found[3:] == [b"b2", b"a3"] and sorted(found[:3]) == [b"a1", b"a2", b"b1"]
+
+
+@proves(S, UPDATE, "another filter")
+@differs("it goes on where the source was; nats-server copies it anew, with what it has copied already")
+async def test_another_filter(user: User) -> None:
+    name = await source(user, "A", "1", "2")
+    await user.create(sources=[{"name": name}])
+    await holds(user, 2)
+    wanted = [{"name": name, "filter_subject": f"{name}.x"}]
+    told = await user.create("UPDATE", sources=wanted)
+    assert told["config"]["sources"] == wanted
+    await user.js.publish(f"{name}.y", b"dropped")
+    await user.js.publish(f"{name}.x", b"3")
+    await holds(user, 3 if user.liftlog else 5)
+
+
+@proves(S, UPDATE, "a cycle")
+async def test_nothing_goes_round(user: User) -> None:
+    one = await source(user, "A")
+    await user.create(sources=[{"name": one}])
+    await user.create(name=user.name + "C", sources=[{"name": user.name}])
+    wanted = [{"name": one}, {"name": user.name + "C"}]
+    assert (await user.create_refused("UPDATE", sources=wanted))[1] == 10052
+
+
+@proves(S, UPDATE, "an unknown stream")
+@refused("a source is there when it is given; one of another cluster need not be")
+async def test_a_source_is_there_when_it_is_given(user: User) -> None:
+    one = await source(user, "A")
+    await user.create(sources=[{"name": one}])
+    told = await user.create("UPDATE", sources=[{"name": one}, {"name": "nobody"}])
     if user.liftlog:
         assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
-        assert "sources are fixed" in told["error"]["description"]
+        assert "no such stream" in told["error"]["description"]
     else:
-        assert told["config"]["sources"] == given(one, other)
+        assert "error" not in told
 
 
 @proves(S, UPDATE, "of a stream that had none")
-@refused("for now: sources are said when a stream is created, and can only end; create another stream")
+@refused("what lies in it does not say how far they are copied; create another stream, with it as a source")
 async def test_a_stream_that_has_messages_gets_no_sources(user: User) -> None:
     name = await source(user, "A", "1")
     await user.create()

@@ -72,11 +72,13 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
         )
     if changes.origins is not UNSET and (problem := naming_problem(config, changes.origins)):
         return problem
-    if changes.sources:
+    if changes.sources and config.sources is UNSET:
         return (
-            "sources are fixed when a stream is created: they can only end (sources = [], stream alter "
-            "--no-sources)"
+            "sources are not given to a stream that has none: what lies in it does not say how far they are "
+            "copied; create another stream, with this one among its sources"
         )
+    if changes.sources and changes.origins is not UNSET:
+        return "sources and origins are not altered at once: what sources mean follows from their names"
     if changes.read_only is False and (config.sealed is True or changes.sealed is True):
         return "a sealed stream is read-only for ever: create another stream, and publish to that"
     after = altered(config, changes)

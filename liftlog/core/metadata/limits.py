@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
-from liftlog.core.metadata.elsewhere import elsewhere, naming_problem, place_problem
+from liftlog.core.metadata.elsewhere import elsewhere, place_problem
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
@@ -325,8 +325,6 @@ def limits_problem(config: StreamConfig) -> str:
     if problem := _first(one.problem(on) for one in TOGETHER):
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
-        return problem
-    if config.origins is not UNSET and (problem := naming_problem(config, config.origins)):
         return problem
     if problem := _sources_problem(config, on) or _activity_problem(config, on):
         return problem

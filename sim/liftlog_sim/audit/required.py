@@ -168,6 +168,7 @@ AUDITED_MARKS = (
     "R29.position",
     "R29.purge",
     "R29.stands-still",
+    "R29.taken-away",
     "N12.loss-told",
     "N12.told",
     "K10.below",

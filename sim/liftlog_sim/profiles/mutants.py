@@ -456,6 +456,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "the record that says how far the sources were copied is purged"),
     ("source_named_alone", "R29", "mirrors",
      "a record names its own source only, and the other ones are copied again"),
+    ("source_taken_away_forgotten", "R29", "mirrors",
+     "a source that was taken away and is given again is copied again from its beginning"),
     ("paused_until_restart", "N1", "commands",
      "a leader whose epoch begins in a pause subscribes"),
     ("slow_leader_stays", "R17", "sick",

@@ -25,7 +25,7 @@ from liftlog_sim.truth.mirrors import mirrored, mirrored_afar
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
-from liftlog_sim.truth.sources import AnySource, FarSourceTruth, SourceTruth, sourced
+from liftlog_sim.truth.sources import AnySource, FarSourceTruth, Filters, SourceTruth, sourced
 
 
 class Account:
@@ -162,20 +162,20 @@ class Account:
         is of another cluster's (`liftlog/options/copied.py`).
         """
         found: dict[int, AnySource] = {}
-        for stream, filter in self.metadata.sources.get(copy.stream, {}).items():
+        for stream, filters in self.metadata.sources.get(copy.stream, {}).items():
             if stream < 0:
-                found[stream] = self._far_source(copy, filter)
+                found[stream] = self._far_source(copy, filters)
                 continue
             log = PartitionId(stream, copy.index)
             start, gone = self.furthest_start(log), self.deletions(log)
-            found[stream] = SourceTruth(self.truth(log), filter, start, gone)
+            found[stream] = SourceTruth(self.truth(log), filters, start, gone)
         return found
 
-    def _far_source(self, copy: PartitionId, filter: str) -> FarSourceTruth:
+    def _far_source(self, copy: PartitionId, filters: Filters) -> FarSourceTruth:
         naming = self.metadata.named.get((copy.stream, ORIGIN))
         making = self.afar.get(naming.identity) if naming is not None else None
         logs = making.logs if making is not None else []
-        return FarSourceTruth(naming, logs[copy.index] if copy.index < len(logs) else FarLog(), filter)
+        return FarSourceTruth(naming, logs[copy.index] if copy.index < len(logs) else FarLog(), filters)
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

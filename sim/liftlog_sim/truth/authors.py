@@ -58,6 +58,7 @@ from liftlog.messages import (
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.meanings import meant_by
 
 OR_UNSET = (
     *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "max_messages_per_subject"),
@@ -414,6 +415,9 @@ class Authors:
                 expected |= command.changes.named
                 if command.changes.mirror == "" or command.changes.sources == ():
                     expected["origins"] = msgspec.UNSET
+                elif command.changes.sources is not msgspec.UNSET:
+                    names = {one.name: (id, one) for id, (_, one) in before.altered.items()}
+                    expected["origins"] = meant_by(stream, names, command.changes.sources)
                 for name in OR_UNSET:
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index

@@ -19,10 +19,11 @@ from msgspec import UNSET
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
-from liftlog.core.metadata.elsewhere import elsewhere
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin, place_key
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.origins import sources_of
+from liftlog.core.metadata.origins import source_of, sources_of
 from liftlog.core.metadata.outbox import ROOM
+from liftlog.core.metadata.records import StreamState
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.mutants import NO_MUTANTS, Mutants
@@ -136,8 +137,8 @@ class MetadataTruth:
         """Those that have a journal."""
         self.activity: dict[int, ActivityTruth] = {}
         """N12: of each activity stream that there ever was, by its id."""
-        self.sources: dict[int, dict[int, str]] = {}
-        """R29: of each stream with sources, by its id, the ids of these, with their filters."""
+        self.sources: dict[int, dict[int, tuple[str, ...]]] = {}
+        """R29: of each stream with sources, by its id, what it has copied, with all filters of that."""
 
     @property
     def committed(self) -> int:
@@ -211,12 +212,8 @@ class MetadataTruth:
                 self.mirrors[stream.id] = AFAR if afar else state.streams[stream.config.mirrors].id
                 if stream.config.has_journal:
                     self.saying.add(stream.id)
-            if stream.id not in self.sources and (sources := sources_of(stream.config)):
-                ids = [
-                    -1 - number if elsewhere(of) is not None else state.streams[of].id
-                    for number, of in enumerate(sources)
-                ]
-                self.sources[stream.id] = dict(zip(ids, sources.values(), strict=True))
+            if stream.config.sources is not UNSET:
+                self._gathers(stream)
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:
@@ -229,6 +226,17 @@ class MetadataTruth:
             if record is not None:
                 versions = self._partitions.setdefault(partition, _Versions())
                 versions.note(index, describe_partition(record))
+
+    def _gathers(self, stream: StreamState) -> None:
+        """R29: of one of another cluster nothing is copied before it is named."""
+        known, config = self.sources.setdefault(stream.id, {}), stream.config
+        for name, filter in sources_of(config).items():
+            source = source_of(self._state, stream, name)
+            id = source.id if source is not None else None
+            if elsewhere(name) is not None and named_origin(config, name):
+                id = place_key(config, name)
+            if id is not None and filter not in known.get(id, ()):
+                known[id] = (*known.get(id, ()), filter)
 
     def judge(self, name: str, answer: list[StreamInfo], asked_at: int) -> str:
         """What is wrong with an answer to "which streams are there" (`name` empty) or "what is this stream"

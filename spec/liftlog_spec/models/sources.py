@@ -11,6 +11,7 @@ passes the filter, with the places of all origins behind it.
 - *The last committed record stays*: the front of the log does not pass it.
 - *Answers name the place that was asked for*, and count if the log goes on there now. So a leader may ask
   while something is not committed.
+- *An origin may be taken away, and given again*. Records go on to say its place, and it goes on there.
 
 What is modelled: two origins, whose committed records only grow, of which some do not pass; answers that are
 on their way for as long as they like, and again; elections, which give up what is not committed; the log's
@@ -24,6 +25,7 @@ records in one answer.*
     answer-anywhere            an answer is appended whatever the log has by now
     front-forgets              the front goes with the last record
     names-its-own              a record says the place of its own origin only
+    forgets-taken-away         a record says no place of an origin that was taken away
 """
 
 # mypy: ignore-errors
@@ -42,6 +44,7 @@ class Sources(Model):
         "answer-anywhere",
         "front-forgets",
         "names-its-own",
+        "forgets-taken-away",
     )
     Records = Constant(2)
     """Of each origin."""
@@ -66,6 +69,8 @@ class Sources(Model):
     place = Var(Fn(Origin, Count))
     """What the leader asks for next, of each origin."""
     answer = Var(Option(Answer))
+    away = Var(Fn(Origin, Bool))
+    """Which were taken away."""
 
     # -- words ---------------------------------------------------------------------------------------------
 
@@ -96,7 +101,7 @@ class Sources(Model):
     @action
     def Ask(s, origin: Origin, at: Offset):
         """And the origin answers: the record there, or that it does not pass."""
-        when(at == s.place[origin], at < s.committed[origin])
+        when(at == s.place[origin], at < s.committed[origin], ~s.away[origin])
         s.answer = {"of": origin, "at": at}
 
     @action
@@ -104,6 +109,7 @@ class Sources(Model):
         """The answer comes, or comes again, with a record that passes."""
         when(is_some(s.answer), size(s.log) < s.Entries)
         one = get(s.answer)
+        when(~s.away[one.of])
         if s.variant != "answer-anywhere":
             when(one.at == s.place[one.of])
         when(s.Passes(one.of, one.at))
@@ -113,6 +119,9 @@ class Sources(Model):
         else:
             left = If(one.of == "left", next, s.place["left"])
             right = If(one.of == "left", s.place["right"], next)
+        if s.variant == "forgets-taken-away":
+            left = If(s.away["left"], 0, left)
+            right = If(s.away["right"], 0, right)
         s.log = append(s.log, {"of": one.of, "at": one.at, "left": left, "right": right})
         s.place[one.of] = next
 
@@ -121,10 +130,21 @@ class Sources(Model):
         """It does not pass."""
         when(is_some(s.answer))
         one = get(s.answer)
+        when(~s.away[one.of])
         if s.variant != "answer-anywhere":
             when(one.at == s.place[one.of])
         when(~s.Passes(one.of, one.at))
         s.place[one.of] = one.at + 1
+
+    @action
+    def TakeAway(s, origin: Origin):
+        when(~s.away[origin])
+        s.away[origin] = True
+
+    @action
+    def GiveAgain(s, origin: Origin):
+        when(s.away[origin])
+        s.away[origin] = False
 
     @action
     def Commit(s):

@@ -12,6 +12,9 @@ the place at which its source goes on now (guard R29.place), whoever asked for i
 filter is remembered in memory, and written with the next record that does: a leader that follows before that
 reads it once more.
 
+Sources may be altered. A source that was taken away keeps its position, which every record goes on to name as
+long as that stream is there: given again, it goes on where it was. So it does with another filter.
+
 The front of the log never passes the last committed record (`front_max`).
 """
 
@@ -72,7 +75,7 @@ class _Told(NamedTuple):
 class _Source:
     """Of one source: what was asked, and how far it is."""
 
-    __slots__ = ("_stands", "afar", "heard", "hw", "waits")
+    __slots__ = ("_id", "_stands", "afar", "heard", "hw", "waits")
 
     def __init__(self, afar: OriginElsewhere | None) -> None:
         self.afar = afar
@@ -81,6 +84,8 @@ class _Source:
         """Whether it has answered."""
         self.hw = 0
         """How far it is committed, as it said last."""
+        self._id = 0
+        """Of this cluster: the stream that was asked last."""
         self._stands = ""
         """Why nothing comes, by the metadata."""
         self.waits = 0
@@ -99,6 +104,13 @@ class _Source:
     def asked(self, ticks: int) -> None:
         """A question is on its way."""
         self.waits = ticks
+
+    def means(self, id: int) -> None:
+        """It is the stream of this id. It was another one, that was removed, if it was taken away, and given
+        again.
+        """
+        if self._id != id:
+            self._id, self.heard, self.hw = id, False, 0
 
     def answered(self) -> None:
         self.waits = 0
@@ -142,20 +154,19 @@ class Sourcing:
         stream = self._ctx.metadata.by_id.get(self._log.id.stream)
         if stream is None or self._positions is None:
             return {}
-        found = {}
+        found, sources = {}, sources_of(stream.config)
         for name, one in self._asked.items():
             key = self._key(stream, name)
-            if key is not None:
+            if key is not None and name in sources:
                 found[name] = max(0, one.hw - self._positions.get(key, 0))
         return found
 
     def _key(self, stream: StreamState, name: str) -> int | None:
-        """By what its position is called: its id, or, of another cluster, which of the sources it is (-1: the
-        first); None: it was removed.
+        """By what its position is called: its id, or, of another cluster, which of them it is (-1: the first
+        that was named); None: it was removed.
         """
-        names = list(sources_of(stream.config))
         if elsewhere(name) is not None:
-            return place_key(names.index(name)) if name in names else None
+            return place_key(stream.config, name)
         source = source_of(self._ctx.metadata, stream, name)
         return source.id if source is not None else None
 
@@ -244,7 +255,11 @@ class Sourcing:
         stream = ctx.metadata.by_id.get(log.id.stream)
         if stream is None or not self._know() or log.leo > log.hw:
             return
-        for name in sources_of(stream.config):
+        sources = sources_of(stream.config)
+        for name in [name for name in self._asked if name not in sources]:
+            del self._asked[name]  # It was taken away.
+            ctx.mark("R29.taken-away")
+        for name in sources:
             one = self._of(name)
             if not one.waits:
                 self._ask(stream, name, one)
@@ -266,6 +281,7 @@ class Sourcing:
         if record is None or not record.leader:
             return
         one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
+        one.means(source.id)
         place = self._positions.get(source.id, 0)
         ctx.send(record.leader, MirrorFetch(partition, log.id, place, FETCH_BYTES))
 
@@ -352,9 +368,18 @@ class Sourcing:
                 end = copies[-1].end_offset
         return copies
 
+    def _remembered(self) -> dict[int, int]:
+        """The positions that a record names: of all that is, or was, a source, and is there."""
+        metadata, positions = self._ctx.metadata, self._positions or {}
+        stream = metadata.by_id.get(self._log.id.stream)
+        if self._ctx.mutants.source_taken_away_forgotten and stream is not None:
+            keys = [self._key(stream, name) for name in sources_of(stream.config)]
+            return {key: place for key, place in positions.items() if key in keys}
+        return {key: place for key, place in positions.items() if key < 0 or key in metadata.by_id}
+
     def _batch(self, told: _Told, records: list[Record], start: int, time_ms: int) -> Batch:
         config, alone = self._log.config, self._ctx.mutants.source_named_alone
-        others = {} if alone or self._positions is None else self._positions
+        others = {} if alone else self._remembered()
         copies = [
             one._replace(
                 offset=start + number,
