@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from liftlog.core.metadata.origins import is_source
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import (
     FILTER_INVALID,
@@ -26,6 +25,7 @@ from liftlog.jetstream.errors import (
     Fault,
 )
 from liftlog.messages import StreamInfo
+from liftlog.messages.copying import is_meant
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import StreamConfig
 
@@ -194,7 +194,8 @@ async def copied_states(room: Room, info: StreamInfo, behind: dict[str, int]) ->
     if len(behind) < len(told):
         # One that bears such a name, and was created later, is another stream.
         named = {one.config.name: one.id for one in await room.client.streams()}
-        there = {name for name, id in named.items() if is_source(info.id, info.config, name, id)}
+        said = {} if info.config.origins is UNSET else dict(info.config.origins)
+        there = {name for name, id in named.items() if is_meant(info.id, said.get(name, ""), id)}
         missing = STREAM_NOT_FOUND
         for one in told:
             if one.name not in there:

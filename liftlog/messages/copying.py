@@ -35,3 +35,10 @@ def below_start(copy: PartitionId, offset: int, origin: int, hw: int, log_start:
         batches=[],
         origin=origin,
     )
+
+
+def is_meant(copy: int, said: str, found: int) -> bool:
+    """Whether the stream of this id, which bears a source's name now, is that source. `said`: which one that
+    is (`origins`); empty: it was there when the copy was created, so its id is the lower one.
+    """
+    return said == f"/{found}" if said else found < copy

@@ -10,8 +10,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, identity, named_origin, naming_problem
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin, naming_problem
 from liftlog.core.metadata.records import Records, StreamState
+from liftlog.messages.copying import is_meant
 from liftlog.types import StreamConfig
 
 
@@ -68,8 +69,7 @@ def source_of(records: Records, copy: StreamState, name: str) -> StreamState | N
 
 def is_source(copy: int, config: StreamConfig, name: str, found: int) -> bool:
     """R29: whether the stream of this id, which bears the name now, is the source that is meant."""
-    named = named_origin(config, name)
-    return named == identity("", found) if named else is_origin(copy, found)
+    return is_meant(copy, named_origin(config, name), found)
 
 
 def is_origin(mirror: int, found: int) -> bool:
