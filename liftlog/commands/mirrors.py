@@ -17,6 +17,7 @@ from liftlog.commands.common import add_client_options, connect, print_json, pri
 from liftlog.core.metadata.elsewhere import elsewhere, place_key
 from liftlog.core.metadata.origins import is_origin, is_source, source_standstill, sources_of, standstill
 from liftlog.messages import MATCHING_SUBJECTS, StreamInfo, SubjectReply
+from liftlog.messages.copying import start_in
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
 
@@ -123,10 +124,14 @@ def copies(config: StreamConfig) -> Iterator[str]:
     """What it copies, in lines for people."""
     lag = f"how far it is: liftlog stream lag {config.name}"
     if config.mirrors:
-        yield f"mirror of '{config.mirrors}': it takes nothing else; {lag}"
+        filter = config.mirror_filter or ""
+        that = f"'{config.mirrors}'{filter and f' ({filter})'}"
+        yield f"mirror of {that}: it takes nothing else; {lag}"
     if sources := sources_of(config):
         those = ", ".join(f"'{name}'{filter and f' ({filter})'}" for name, filter in sources.items())
         yield f"sources {those}: it takes nothing else; {lag}"
+    for name, start in config.starts or ():
+        yield f"begins with '{name}' from {start}"
 
 
 class SourceLag(NamedTuple):
@@ -171,6 +176,7 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
             problem = source_standstill(copy.config, source, info.config if info is not None else None)
             end = await _end(client, info, partition) if info is not None else 0
             place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
+            place = max(place, min(start_in(copy.config, source).offset, end)) if place >= 0 else place
             found.append(SourceLag(source, filter, partition, place, end, problem))
     return found
 

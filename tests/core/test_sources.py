@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.metadata import levels
-from liftlog.core.replica.copying.sourcing import passing
+from liftlog.core.replica.copying.passing import passing
 from liftlog.format import decode_records
 from liftlog.messages import (
     AlterStreamRequest,

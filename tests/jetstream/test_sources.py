@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -331,21 +332,57 @@ async def test_a_mirror_has_no_sources(user: User) -> None:
     S,
     SOURCES,
     {
-        "opt_start_seq": {"opt_start_seq": 2},
-        "opt_start_time": {"opt_start_time": "2020-01-01T00:00:00Z"},
-        "external": {"external": {"api": "$JS.elsewhere.API", "deliver": ""}},
+        "external that is no domain": {"external": {"api": "elsewhere", "deliver": ""}},
+        "external with deliver": {"external": {"api": "$JS.elsewhere.API", "deliver": "a"}},
+        "opt_start_seq and opt_start_time": {"opt_start_seq": 2, "opt_start_time": "2020-01-01T00:00:00Z"},
         "subject_transforms": {"subject_transforms": [{"src": ">", "dest": "copy.>"}]},
     },
 )
-@refused("all that streams of the same cluster have is copied, as it is")
+@refused("subjects stay what they are, and it is read as readers read it, of one place and from one place on")
 async def test_what_a_source_cannot_have_here_is_refused(user: User, given: dict[str, Any]) -> None:
     name = await source(user, "A")
     told = await user.create(sources=[{"name": name} | given])
     if user.liftlog:
         assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
-        assert f"{next(iter(given))} of a source is not supported" in told["error"]["description"]
+        assert next(iter(given)) in told["error"]["description"]
     else:
         assert "error" not in told
+
+
+@proves(S, SOURCES, "opt_start_seq")
+async def test_a_source_begins_at_a_sequence(user: User) -> None:
+    name = await source(user, "A", "1", "2", "3")
+    wanted = [{"name": name, "opt_start_seq": 2}]
+    told = await user.create(sources=wanted)
+    assert told["config"]["sources"] == wanted
+    await holds(user, 2)
+    assert [one.data for one in await contents(user, 2)] == [b"2", b"3"]
+    assert "error" not in await user.create(sources=wanted)
+    assert await user.create_refused(sources=[{"name": name, "opt_start_seq": 3}]) == (400, 10058)
+
+
+@proves(S, SOURCES, "opt_start_time")
+async def test_a_source_begins_at_a_time(user: User) -> None:
+    name = await source(user, "A", "1")
+    await asyncio.sleep(0.01)  # Times have milliseconds.
+    await user.js.publish(f"{name}.x", b"2")
+    told = (await user.api(f"STREAM.MSG.GET.{name}", {"seq": 2}))["message"]
+    wanted = [{"name": name, "opt_start_time": told["time"]}]
+    assert (await user.create(sources=wanted))["config"]["sources"] == wanted
+    await user.js.publish(f"{name}.x", b"3")
+    await holds(user, 2)
+    assert [one.data for one in await contents(user, 2)] == [b"2", b"3"]
+
+
+@proves(S, SOURCES, "external: a domain that is not there yet")
+async def test_a_source_of_another_domain_need_not_be_there(user: User) -> None:
+    near = await source(user, "A", "1")
+    far = {"name": "orders", "external": {"api": "$JS.elsewhere.API", "deliver": ""}}
+    told = await user.create(sources=[{"name": near}, far])
+    assert told["config"]["sources"] == [{"name": near}, far]
+    info = await holds(user, 1)
+    (one,) = [said for said in info["sources"] if said["name"] == "orders"]
+    assert (one["external"], one["active"]) == (far["external"], -1)
 
 
 @proves(S, SOURCES, "one stream with several filters")

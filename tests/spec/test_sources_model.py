@@ -14,6 +14,7 @@ VARIANTS = [
     ("answer-anywhere", "EachOnce", 7),
     ("position-of-committed", "EachOnce", 8),
     ("front-forgets", "EachOnce", 9),
+    ("begins-at-its-start", "EachOnce", 8),
     ("names-its-own", "EachOnce", 16),
     ("forgets-taken-away", "EachOnce", 18),
 ]

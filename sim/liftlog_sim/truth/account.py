@@ -141,15 +141,18 @@ class Account:
     def _mirrored(self, truth: PartitionTruth, before: int) -> None:
         """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
         self.checks.counts["MirrorIsPrefix"] += 1
+        takes = self.metadata.taking[truth.id.stream]
         if self.metadata.mirrors[truth.id.stream] == AFAR:
             if truth.id.stream in self.metadata.saying:
                 self.deletions(truth.id).grown(before)
-            mirrored_afar(truth, self.metadata.named.get((truth.id.stream, ORIGIN)), self.afar, before)
+            naming = self.metadata.named.get((truth.id.stream, ORIGIN))
+            mirrored_afar(truth, naming, self.afar, before, takes)
             return
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
         if truth.id.stream in self.metadata.saying:
             self.deletions(truth.id).grown(before)
-        mirrored(truth, origin, before, self.furthest_start(origin.id), self.deletions(origin.id))
+        start, gone = self.furthest_start(origin.id), self.deletions(origin.id)
+        mirrored(truth, origin, before, start, gone, takes)
 
     def _sourced(self, truth: PartitionTruth, before: int) -> None:
         """SourcesExact. What is in a copy was judged where its source has it."""

@@ -35,3 +35,11 @@ def meant_by(
             meant = f"/{id}" if there else ""
         found += [(name, meant)] * bool(meant)
     return tuple(found) or UNSET
+
+
+def kept_starts(
+    config: StreamConfig, wanted: Sequence[tuple[str, str]]
+) -> tuple[tuple[str, str], ...] | UnsetType:
+    """Where those begin that it has, and goes on to have."""
+    said = () if config.starts is UNSET else config.starts
+    return tuple(one for one in said if one[0] in dict(wanted)) or UNSET

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from liftlog.core.replica.copying.sourcing import passing
+from liftlog.core.replica.copying.passing import taking
+from liftlog.messages.copying import Start
 from liftlog.options.copied import copy_of
 from liftlog.types import NUMBER_MAX, Record
 from liftlog_sim.devices.elsewhere import FarLog
@@ -18,17 +19,17 @@ from liftlog_sim.truth.invariants import PartitionTruth, Violation
 from liftlog_sim.truth.metadata import Naming
 from liftlog_sim.truth.removals import DeletionTruth
 
-Filters = tuple[str, ...]
-"""All that a source has had. One that passes none of them is never copied, and one that passes all of them is
-never left out.
+Filters = tuple[tuple[str, Start], ...]
+"""All that a source has had, with where it began. A record that passes none of them is never copied, and one
+that passes all of them is never left out.
 """
 
 
-def passed_by(filters: Filters, every: bool) -> Callable[[bytes], bool]:
-    """Whether a subject passes each of them, or any."""
-    passes = [passing(filter) for filter in filters]
+def passed_by(filters: Filters, every: bool) -> Callable[[Record], bool]:
+    """Whether a record passes each of them, or any."""
+    passes = [taking(filter, start) for filter, start in filters]
     judge = all if every else any
-    return lambda subject: judge(one(subject) for one in passes)
+    return lambda record: judge(one(record) for one in passes)
 
 
 class SourceTruth(NamedTuple):
@@ -58,7 +59,7 @@ class SourceTruth(NamedTuple):
         passes, known = passed_by(self.filters, every=True), self.truth.contents.committed
         for offset in range(max(begin, self.start), end):
             record = known[offset]
-            if record is not None and passes(record.subject) and self.deletions.end_of(offset) >= NUMBER_MAX:
+            if record is not None and passes(record) and self.deletions.end_of(offset) >= NUMBER_MAX:
                 return offset
         return None
 
@@ -85,7 +86,7 @@ class FarSourceTruth(NamedTuple):
         passes = passed_by(self.filters, every=True)
         for offset in range(begin, min(end, self.end)):
             record = self.log.has(offset)
-            if record is not None and passes(record.subject):
+            if record is not None and passes(record):
                 return offset
         return None
 
@@ -117,8 +118,8 @@ def _problem(record: Record, sources: Mapping[int, AnySource], places: dict[int,
     original = source.original(at)
     if original is None or _told(original) != _told(record):
         return f"{record.value!r} is not what lies at offset {at} of {source.name}"
-    if not passed_by(source.filters, every=False)(record.subject):
-        return f"{record.subject!r} does not pass {' or '.join(source.filters)!r}"
+    if not passed_by(source.filters, every=False)(original):
+        return f"{record.subject!r} does not pass {' or '.join(map(str, source.filters))}"
     if (owed := source.owes(place, at)) is not None:
         return f"offset {owed} of {source.name} was left out, {at} is here"
     places[stream] = at + 1

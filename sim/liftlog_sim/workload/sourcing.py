@@ -5,7 +5,9 @@ it takes nothing (R29).
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
 
 from liftlog.core.metadata.origins import sources_of
 from liftlog.messages import (
@@ -20,10 +22,11 @@ from liftlog.messages import (
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.elsewhere import NAME, ORIGIN
+from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.workload.beginning import some_filter, starts
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.mirroring import MIRROR
 from liftlog_sim.workload.operating import StreamOperator
-from liftlog_sim.workload.targets import WORDS
 
 COPY, SUBJECT = "gathered", "gathered.in"
 AFAR_SHARE, FAR = 0.6, StreamConfig(NAME, f"{NAME}.*")
@@ -76,11 +79,12 @@ class Sourcer(StreamOperator):
             own = draws.part(name)
             if own.random() < ONE_SHARE:
                 kept = name in had and own.random() < SAME_FILTER_SHARE
-                chosen.append((name, had[name] if kept else self._filter(own, one)))
+                chosen.append((name, had[name] if kept else some_filter(own, one)))
         if not chosen:
             return None
         self._shared.account.count("sources altered")
-        return AlterStreamRequest(COPY, StreamChanges(sources=tuple(chosen)))
+        changes = StreamChanges(sources=tuple(chosen), starts=self._starts(draws, chosen))
+        return AlterStreamRequest(COPY, changes)
 
     def _purge(self, draws: Draws, partition: PartitionId) -> ClientMessage:
         """Mostly of all that may go: the last record stays."""
@@ -109,7 +113,7 @@ class Sourcer(StreamOperator):
             return None
         first = next(iter(there.values()))
         self._shared.account.count("streams with sources asked for")
-        chosen = tuple((name, self._filter(draws.part(name), config)) for name, config in there.items())
+        chosen = tuple((name, some_filter(draws.part(name), config)) for name, config in there.items())
         wanted = StreamConfig(
             COPY,
             SUBJECT,
@@ -119,10 +123,12 @@ class Sourcer(StreamOperator):
             retention_messages=draws.choice((0, 0, 20)),
             segment_records=draws.choice((5, 10)),
             sources=chosen,
+            starts=self._starts(draws, chosen),
         )
         return CreateStreamRequest(wanted)
 
-    def _filter(self, draws: Draws, config: StreamConfig) -> str:
-        if not config.subject.endswith("*") or draws.random() < 0.5:
-            return ""
-        return f"{config.subject[:-1]}{draws.choice(WORDS)}"
+    def _starts(
+        self, draws: Draws, chosen: Sequence[tuple[str, str]]
+    ) -> tuple[tuple[str, str], ...] | UnsetType:
+        now_ms = self._cluster.kernel.now_us // MILLISECOND
+        return starts(draws.part("starts"), [name for name, _ in chosen], now_ms)

@@ -6,6 +6,7 @@ passes the filter, with the places of all origins behind it.
 - *The last record says all places*, committed or not: a new leader reads it, and nothing else. By what is
   committed alone it copies again what it has inherited; where a record names its own origin only, the others
   are copied again.
+- *Where an origin begins* is part of its filter: what lies before that does not pass.
 - *What does not pass* moves the place in the leader's memory. The next record that passes says it; a leader
   that comes before that goes through it again.
 - *The last committed record stays*: the front of the log does not pass it.
@@ -26,6 +27,7 @@ records in one answer.*
     front-forgets              the front goes with the last record
     names-its-own              a record says the place of its own origin only
     forgets-taken-away         a record says no place of an origin that was taken away
+    begins-at-its-start        a new leader begins where an origin is said to begin
 """
 
 # mypy: ignore-errors
@@ -45,6 +47,7 @@ class Sources(Model):
         "front-forgets",
         "names-its-own",
         "forgets-taken-away",
+        "begins-at-its-start",
     )
     Records = Constant(2)
     """Of each origin."""
@@ -76,7 +79,7 @@ class Sources(Model):
 
     @definition
     def Passes(s, origin: Origin, at: Offset):
-        """The filter: all but the first record of the one origin, all of the other one."""
+        """The filter: all but the first record of the one origin, which begins at 1; all of the other one."""
         return Or(origin == "right", at > 0)
 
     @definition
@@ -167,6 +170,8 @@ class Sources(Model):
         left, right = s.Said("left", known), s.Said("right", known)
         if s.variant == "position-in-memory":
             left, right = s.committed["left"], s.committed["right"]
+        if s.variant == "begins-at-its-start":
+            left, right = 1, 0
         s.place["left"] = left
         s.place["right"] = right
         s.log = prefix(s.log, end)

@@ -20,7 +20,6 @@ The front of the log never passes the last committed record (`front_max`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -30,6 +29,7 @@ from liftlog.core.metadata.origins import source_of, source_standstill, sources_
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
+from liftlog.core.replica.copying.passing import begins, taking
 from liftlog.core.replica.publishing.sequencer import compressed
 from liftlog.core.replica.state.beginning import first_of
 from liftlog.core.replica.state.log import LogState
@@ -44,8 +44,8 @@ from liftlog.messages import (
     OriginAnswered,
     ReadLog,
 )
+from liftlog.messages.copying import Start, start_in
 from liftlog.options.copied import copied_headers, positions_in, stream_source
-from liftlog.subjects.grammar import pattern_tokens, tokens_match
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 
 FETCH_BYTES = 256 * 1024
@@ -69,6 +69,7 @@ class _Told(NamedTuple):
 
     name: str
     filter: str
+    start: Start
     key: int
 
 
@@ -158,7 +159,8 @@ class Sourcing:
         for name, one in self._asked.items():
             key = self._key(stream, name)
             if key is not None and name in sources:
-                found[name] = max(0, one.hw - self._positions.get(key, 0))
+                start = begins(stream.config, name, self._ctx.mutants)
+                found[name] = max(0, one.hw - self._place(key, start, one.hw))
         return found
 
     def _key(self, stream: StreamState, name: str) -> int | None:
@@ -236,8 +238,18 @@ class Sourcing:
         for record in records:
             if record.offset == last:
                 self._positions = positions_in(record.headers)
+                if self._ctx.mutants.source_starts_over and self._positions:
+                    self._start_over(self._positions)
                 self.problem = "" if self._positions is not None else NO_POSITION
                 self._ctx.mark("R29.position")
+
+    def _start_over(self, positions: dict[int, int]) -> None:
+        """A planted bug."""
+        stream = self._ctx.metadata.by_id.get(self._log.id.stream)
+        for name in sources_of(stream.config) if stream is not None else ():
+            key = self._key(stream, name) if stream is not None else None
+            if key in positions and stream is not None and start_in(stream.config, name) != Start():
+                positions[key] = start_in(stream.config, name).offset
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -269,9 +281,10 @@ class Sourcing:
         source = source_of(ctx.metadata, stream, name)
         stands = source_standstill(stream.config, name, source.config if source is not None else None)
         one.stands(stands)
+        start = begins(stream.config, name, ctx.mutants)
         if one.afar is not None and not stands and self._positions is not None:
             one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
-            one.afar.ask(self._positions.get(self._key(stream, name) or 0, 0), FETCH_BYTES)
+            one.afar.ask(self._place(self._key(stream, name), start, one.hw), FETCH_BYTES)
             return
         if stands or source is None or self._positions is None:
             ctx.mark("R29.stands-still")
@@ -282,7 +295,7 @@ class Sourcing:
             return
         one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
         one.means(source.id)
-        place = self._positions.get(source.id, 0)
+        place = self._place(source.id, start, one.hw)
         ctx.send(record.leader, MirrorFetch(partition, log.id, place, FETCH_BYTES))
 
     # -- copying ---------------------------------------------------------------------------------------
@@ -297,7 +310,7 @@ class Sourcing:
         reply = afar.hears(event) if afar is not None else None
         if reply is None or filter is None or key is None:
             return False
-        return self._take(0, _Told(event.origin, filter, key), reply)
+        return self._take(0, self._told(stream, event.origin, filter, key), reply)
 
     def on_reply(self, sender: int, reply: MirrorReply) -> bool:
         """A source has answered. Whether there is more here now."""
@@ -307,7 +320,15 @@ class Sourcing:
         found = self._named(stream, reply.origin)
         if found is None:
             return False  # It was removed meanwhile.
-        return self._take(sender, _Told(*found, reply.origin), reply)
+        return self._take(sender, self._told(stream, *found, reply.origin), reply)
+
+    def _told(self, stream: StreamState, name: str, filter: str, key: int) -> _Told:
+        return _Told(name, filter, begins(stream.config, name, self._ctx.mutants), key)
+
+    def _place(self, key: int | None, start: Start, hw: int) -> int:
+        """What is next of a source: no less than where it begins, if it has that much, as it said last."""
+        place = (self._positions or {}).get(key or 0, 0)
+        return max(place, min(start.offset, hw))
 
     def _take(self, sender: int, told: _Told, reply: MirrorReply) -> bool:
         ctx, positions = self._ctx, self._positions
@@ -315,7 +336,7 @@ class Sourcing:
             return False
         one, key = self._of(told.name), told.key
         one.answered()
-        place = positions.get(key, 0)
+        place = self._place(key, told.start, one.hw)
         if not ctx.decides(("R29.place", reply.offset == place)):
             return False
         first = one.says(reply.hw)
@@ -356,11 +377,11 @@ class Sourcing:
     def _copies(self, told: _Told, reply: MirrorReply) -> list[Batch]:
         """Batches of ours with what passes of an answer. Raises LiftlogError, ValueError."""
         origin = PartitionId(reply.origin, self._log.id.index)
-        passes, copies, end = passing(told.filter), list[Batch](), self._log.leo
+        takes, copies, end = taking(told.filter, told.start), list[Batch](), self._log.leo
         time_ms = max(self._ctx.wall_ms, self._log.newest_ms)
         for frame in told_batches(origin, reply):
             there = [one for one in decode_records(frame) if one.offset >= reply.offset]
-            some = [one for one in there if passes(one.subject)]
+            some = [one for one in there if takes(one)]
             if len(some) < len(there):
                 self._ctx.mark("R29.filtered")
             if some:
@@ -397,9 +418,3 @@ class Sourcing:
         return compressed(self._log.id, batch, config.codec if config is not None else "none")
 
 
-def passing(filter: str) -> Callable[[bytes], bool]:
-    """Whether a record of this subject passes; empty: all do."""
-    if not filter:
-        return lambda subject: True
-    pattern = pattern_tokens(filter)
-    return lambda subject: tokens_match(pattern, subject.decode("utf-8", "replace").split("."))
