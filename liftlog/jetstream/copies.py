@@ -156,6 +156,20 @@ def _called(source: JsSource) -> str:
     return f"{source.name}{AT}{domain[1]}"
 
 
+def refuse_unknown(config: StreamConfig, known: tuple[str, ...] | None) -> None:
+    """Raises JsError where it copies a stream of a cluster of which this door's node has never heard."""
+    if known is None:
+        return
+    sources = () if config.sources is UNSET else config.sources
+    for name in (config.mirrors, *(name for name, _ in sources)):
+        cluster = name.rpartition(AT)[2]
+        if AT in name and cluster not in known:
+            raise STREAM_INVALID.because(
+                f"external: no domain {cluster!r} is known here: name that cluster in the nodes' "
+                f"configurations ([clusters.{cluster}])"
+            )
+
+
 def _starts(sources: list[JsSource]) -> tuple[tuple[str, str], ...]:
     """Where they begin, of those that say it. Raises JsError."""
     found = []

@@ -331,12 +331,16 @@ async def test_its_end_is_the_origins(user: User) -> None:
     assert state["messages"] == 1
 
 
-@proves(S, MIRROR, "external: a domain that is not there yet")
-async def test_its_domain_need_not_be_there(user: User) -> None:
+@proves(S, MIRROR, "external: an unknown domain")
+@refused("the nodes' configurations name other clusters")
+async def test_it_is_of_a_domain_that_is_known(user: User) -> None:
     far = {"name": "orders", "external": {"api": "$JS.elsewhere.API", "deliver": ""}}
     told = await user.create(mirror=far)
-    assert told["config"]["mirror"] == far
-    assert (await user.api(f"STREAM.INFO.{user.name}"))["mirror"]["external"] == far["external"]
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
+        assert "[clusters.elsewhere]" in told["error"]["description"]
+    else:
+        assert told["config"]["mirror"] == far
 
 
 @proves_each(

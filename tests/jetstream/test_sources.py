@@ -374,15 +374,16 @@ async def test_a_source_begins_at_a_time(user: User) -> None:
     assert [one.data for one in await contents(user, 2)] == [b"2", b"3"]
 
 
-@proves(S, SOURCES, "external: a domain that is not there yet")
-async def test_a_source_of_another_domain_need_not_be_there(user: User) -> None:
-    near = await source(user, "A", "1")
+@proves(S, SOURCES, "external: an unknown domain")
+@refused("the nodes' configurations name other clusters")
+async def test_a_source_is_of_a_domain_that_is_known(user: User) -> None:
     far = {"name": "orders", "external": {"api": "$JS.elsewhere.API", "deliver": ""}}
-    told = await user.create(sources=[{"name": near}, far])
-    assert told["config"]["sources"] == [{"name": near}, far]
-    info = await holds(user, 1)
-    (one,) = [said for said in info["sources"] if said["name"] == "orders"]
-    assert (one["external"], one["active"]) == (far["external"], -1)
+    told = await user.create(sources=[far])
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
+        assert "[clusters.elsewhere]" in told["error"]["description"]
+    else:
+        assert told["config"]["sources"] == [far]
 
 
 @proves(S, SOURCES, "one stream with several filters")
