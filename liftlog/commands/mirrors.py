@@ -72,7 +72,18 @@ async def lags(client: Client, name: str) -> Lags:
     for partition in range(len(mirror.partitions)):
         end = await _end(client, mirror, partition)
         found.append(Lag(partition, end, await _end(client, origin, partition)))
-    return Lags(origin.config.name, found, standstill(mirror.config, origin.config))
+    problem = standstill(mirror.config, origin.config) or left_out(mirror.config, origin.config)
+    return Lags(origin.config.name, found, problem)
+
+
+def left_out(copy: StreamConfig, origin: StreamConfig) -> str:
+    """Of which partitions nothing is copied, since the origin got them later; empty: of none."""
+    first, end = copy.partitions, origin.partitions
+    if end <= first:
+        return ""
+    which = f"partition {first}" if end == first + 1 else f"partitions {first} to {end - 1}"
+    remedy = f"liftlog stream alter {copy.name} --partitions {end}"
+    return f"of {which}, which '{origin.name}' has got beside; to copy that too: {remedy}"
 
 
 async def _lags_elsewhere(client: Client, mirror: StreamInfo) -> Lags:
@@ -174,6 +185,8 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
             if info is not None and not is_source(copy.id, copy.config, source, info.id):
                 info = None
             problem = source_standstill(copy.config, source, info.config if info is not None else None)
+            if info is not None and not problem:
+                problem = left_out(copy.config, info.config)
             end = await _end(client, info, partition) if info is not None else 0
             place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
             place = max(place, min(start_in(copy.config, source).offset, end)) if place >= 0 else place

@@ -135,3 +135,21 @@ def test_R29_the_command_line_gives_sources_and_takes_them_away(tmp_path: Path) 
         assert "STREAM=START" in told
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_R29_partitions_that_an_origin_gets_later_are_told(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "orders", "orders", "--partitions", "2")
+        await cluster.run("stream", "create", "all", "--source", "orders")
+        await cluster.run("stream", "create", "copy", "--mirror", "orders")
+        for name in ("all", "copy"):
+            assert "nothing is copied" not in await cluster.run("stream", "lag", name)
+        await cluster.run("stream", "alter", "orders", "--partitions", "4")
+        for name in ("all", "copy"):
+            told = await cluster.run("stream", "lag", name)
+            assert "of partitions 2 to 3, which 'orders' has got beside" in told
+            await cluster.run("stream", "alter", name, "--partitions", "4")
+            assert "nothing is copied" not in await cluster.run("stream", "lag", name)
+
+    with_cluster(tmp_path, 1, story)

@@ -44,7 +44,8 @@ class OriginElsewhere:
         """What is to be named is wanted until the configuration says it."""
         stream = self._stream()
         called = self._called(stream)
-        if stream is None or not self._found or named_origin(stream.config, called) or self._ctx.fenced:
+        wanted = stream is not None and called and not named_origin(stream.config, called)
+        if stream is None or not wanted or not self._found or self._ctx.fenced:
             self._found = ""
             return
         config = stream.config
