@@ -485,6 +485,10 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """R28, R29: it has what this stream has, or these, of subjects (all if empty). Unset, and never empty."""
     origins: tuple[tuple[Line, Line], ...] | UnsetType = UNSET
     """R28: which stream of another cluster it copies, by how it is called here. Unset, and never empty."""
+    starts: tuple[tuple[Line, Word], ...] | UnsetType = UNSET
+    """R28, R29: where it begins with some of what it copies: offsets, times. Unset, and never empty."""
+    mirror_filter: Line | UnsetType = UNSET
+    """R28: what subjects it has of its origin. Unset, and never empty: all."""
     subject_messages_max: Number | UnsetType = UNSET
     """C6: of a subject, so many messages a partition holds at most. Unset, and never 0: any number."""
     first_offset: Number | UnsetType = UNSET

@@ -82,6 +82,7 @@ SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
         **{"notes": 3, "deny_delete": 3, "deny_purge": 3, "sealed": 3, "queue_group": 3},
         **{"mirror": 3, "bytes_max": 3, "subject_messages_max": 3, "first_offset": 3},
         **{"activity": 3, "sources": 3, "origins": 3, "allow_fast_batches": 3},
+        **{"starts": 3, "mirror_filter": 3},
     },
 }
 """With which version fields came that answers did not have before."""

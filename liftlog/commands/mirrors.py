@@ -15,8 +15,9 @@ from liftlog.client.client import Client
 from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
 from liftlog.core.metadata.elsewhere import elsewhere, place_key
-from liftlog.core.metadata.origins import is_origin, source_standstill, sources_of, standstill
+from liftlog.core.metadata.origins import is_origin, is_source, source_standstill, sources_of, standstill
 from liftlog.messages import MATCHING_SUBJECTS, StreamInfo, SubjectReply
+from liftlog.messages.copying import start_in
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
 
@@ -71,7 +72,18 @@ async def lags(client: Client, name: str) -> Lags:
     for partition in range(len(mirror.partitions)):
         end = await _end(client, mirror, partition)
         found.append(Lag(partition, end, await _end(client, origin, partition)))
-    return Lags(origin.config.name, found, standstill(mirror.config, origin.config))
+    problem = standstill(mirror.config, origin.config) or left_out(mirror.config, origin.config)
+    return Lags(origin.config.name, found, problem)
+
+
+def left_out(copy: StreamConfig, origin: StreamConfig) -> str:
+    """Of which partitions nothing is copied, since the origin got them later; empty: of none."""
+    first, end = copy.partitions, origin.partitions
+    if end <= first:
+        return ""
+    which = f"partition {first}" if end == first + 1 else f"partitions {first} to {end - 1}"
+    remedy = f"liftlog stream alter {copy.name} --partitions {end}"
+    return f"of {which}, which '{origin.name}' has got beside; to copy that too: {remedy}"
 
 
 async def _lags_elsewhere(client: Client, mirror: StreamInfo) -> Lags:
@@ -123,10 +135,14 @@ def copies(config: StreamConfig) -> Iterator[str]:
     """What it copies, in lines for people."""
     lag = f"how far it is: liftlog stream lag {config.name}"
     if config.mirrors:
-        yield f"mirror of '{config.mirrors}': it takes nothing else; {lag}"
+        filter = config.mirror_filter or ""
+        that = f"'{config.mirrors}'{filter and f' ({filter})'}"
+        yield f"mirror of {that}: it takes nothing else; {lag}"
     if sources := sources_of(config):
         those = ", ".join(f"'{name}'{filter and f' ({filter})'}" for name, filter in sources.items())
         yield f"sources {those}: it takes nothing else; {lag}"
+    for name, start in config.starts or ():
+        yield f"begins with '{name}' from {start}"
 
 
 class SourceLag(NamedTuple):
@@ -155,19 +171,25 @@ async def source_lags(client: Client, name: str) -> list[SourceLag]:
     for partition in range(len(copy.partitions)):
         places = await _places(client, copy, partition)
         heard, why = await _heard(client, copy, partition)
-        for number, (source, filter) in enumerate(sources_of(copy.config).items()):
+        for source, filter in sources_of(copy.config).items():
             if elsewhere(source) is not None:
-                behind, place = heard.get(source, -1), (places or {}).get(place_key(number), 0)
+                behind, place = (
+                    heard.get(source, -1),
+                    (places or {}).get(place_key(copy.config, source) or 0, 0),
+                )
                 next = place if places is not None and behind >= 0 else -1
                 told = why if behind < 0 else ""
                 found.append(SourceLag(source, filter, partition, next, next + max(0, behind), told))
                 continue
             info = there.get(source)
-            if info is not None and not is_origin(copy.id, info.id):
+            if info is not None and not is_source(copy.id, copy.config, source, info.id):
                 info = None
             problem = source_standstill(copy.config, source, info.config if info is not None else None)
+            if info is not None and not problem:
+                problem = left_out(copy.config, info.config)
             end = await _end(client, info, partition) if info is not None else 0
             place = -1 if places is None else places.get(info.id, 0) if info is not None else 0
+            place = max(place, min(start_in(copy.config, source).offset, end)) if place >= 0 else place
             found.append(SourceLag(source, filter, partition, place, end, problem))
     return found
 

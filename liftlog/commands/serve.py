@@ -185,7 +185,10 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
             login=config.nats_login,
         )
 
-    place = DoorPlace(config.jetstream_domain, config.node, config.jetstream_leaf, config.nats_login)
+    known = tuple(one.name for one in config.clusters)
+    place = DoorPlace(
+        config.jetstream_domain, config.node, config.jetstream_leaf, config.nats_login, known
+    )
     return DoorBeside(connect, place)
 
 

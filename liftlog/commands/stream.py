@@ -396,6 +396,8 @@ async def _create(args: argparse.Namespace) -> int:
         queue_group=args.queue_group,
         mirror=args.mirror,
         sources=tuple(args.sources) or UNSET,
+        starts=args.starts,
+        mirror_filter=args.mirror_filter,
         max_payload_bytes=args.max_payload,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
     )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from typing import Any
 
 from msgspec import UNSET
 
 from liftlog.commands.common import duration_ms, name_and_value, natural, size_bytes
+from liftlog.messages.copying import Start, start_of
 
 
-class _Notes(argparse.Action):
+class _Pairs(argparse.Action):
     """One more pair."""
 
     def __call__(
         self, parser: object, given: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
         before = getattr(given, self.dest)
-        given.notes = (*(() if before is UNSET else before), values)
+        setattr(given, self.dest, (*(() if before is UNSET else before), values))
 
 
 class _Subjects(argparse.Action):
@@ -64,6 +66,44 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
         help="have what this stream has, of the subjects of FILTER if there is one, and take nothing else; "
         "may be given again",
     )
+
+
+    create.add_argument(
+        "--mirror-filter",
+        default=UNSET,
+        metavar="SUBJECTS",
+        help="of a mirror: have what is of these subjects alone; the other offsets stay empty",
+    )
+    create.add_argument(
+        "--copy-from", **_STARTS, help="begin there with what is copied of this stream; may be given again"
+    )
+
+
+def start_argument(text: str) -> tuple[str, str]:
+    """Of which stream, and an offset, or a time in milliseconds."""
+    name, equals, start = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not understood; use STREAM=START")
+    if start_of(start) is not None:
+        return name, start
+    try:
+        moment = datetime.datetime.fromisoformat(start)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{start!r} is not understood; use an offset, or a time, as in 2026-11-28T10:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return name, str(Start(time_ms=int(moment.timestamp() * 1000)))
+
+
+_STARTS: dict[str, Any] = {
+    "dest": "starts",
+    "action": _Pairs,
+    "default": UNSET,
+    "type": start_argument,
+    "metavar": "STREAM=START",
+}
 
 
 def source_argument(text: str) -> tuple[str, str]:
@@ -149,7 +189,7 @@ def add_notes(parser: argparse._ActionsContainer, text: str) -> None:
         "--note",
         dest="notes",
         type=name_and_value,
-        action=_Notes,
+        action=_Pairs,
         default=UNSET,
         metavar="NAME=VALUE",
         help=f"{text}; any number of times",
@@ -169,7 +209,7 @@ def add_sealing(alter: argparse.ArgumentParser) -> None:
 
 
 def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
-    """R28, R29: a copy becomes a stream of its own."""
+    """R28, R29: a copy becomes a stream of its own, or copies others."""
     alter.add_argument(
         "--no-mirror",
         dest="mirror",
@@ -179,12 +219,25 @@ def add_end_of_mirror(alter: argparse.ArgumentParser) -> None:
         help="copy nothing any more, and take messages, for ever",
     )
     alter.add_argument(
+        "--copy-from", **_STARTS, help="begin there with this source; these, in place of all that are said"
+    )
+    sources = alter.add_mutually_exclusive_group()
+    sources.add_argument(
+        "--source",
+        dest="sources",
+        action=_Pairs,
+        default=UNSET,
+        type=source_argument,
+        metavar="STREAM[:FILTER]",
+        help="of a stream that has sources: these, in place of all that there are; any number of times",
+    )
+    sources.add_argument(
         "--no-sources",
         dest="sources",
         action="store_const",
         const=(),
         default=UNSET,
-        help="the same of a stream that has sources",
+        help="copy nothing any more, and take messages, for ever",
     )
     # Leaders alone say which streams of other clusters these are (R28).
     alter.set_defaults(origins=UNSET)

@@ -161,7 +161,10 @@ NOT_THERE: dict[str, str] = {
     "placement": "placement is not supported: liftlog places copies itself",
     "allow_msg_counter": "allow_msg_counter is not supported",
     "allow_msg_schedules": "allow_msg_schedules is not supported",
-    "mirror_direct": "mirror_direct is not supported",
+    "mirror_direct": (
+        "mirror_direct is not supported: a mirror may be behind, and who asks for a key would get an older "
+        "value than the one that was acked; ask the mirror by its own name (allow_direct)"
+    ),
 }
 """Fields that are refused if they ask for anything, each with what to say. What becomes possible is struck
 from here: this is the place to switch it on."""
@@ -285,6 +288,8 @@ def to_stream_config(config: JsStreamConfig, created_ms: int = 0) -> StreamConfi
         dedupe_window_ms=-(-window_ns // NS_PER_MS) if not copies else UNSET,
         mirror=copied.mirror or UNSET,
         sources=copied.sources or UNSET,
+        starts=copied.starts or UNSET,
+        mirror_filter=copied.mirror_filter or UNSET,
         removal=True,
         work_queue=config.retention == "workqueue" or UNSET,
         interest=config.retention == "interest" or UNSET,
@@ -430,6 +435,8 @@ def stream_changes(before: StreamConfig, after: StreamConfig) -> StreamChanges:
             continue
         if name == "first_offset" and new is UNSET:
             continue  # It is said when a stream is created, and stands.
+        if name in ("starts", "mirror_filter") and not is_copy(after):
+            continue  # They end with what is copied.
         if name in FOR_EVER and new is not True:
             raise STREAM_INVALID.because(f"stream configuration update can not {FOR_EVER[name]}")
         if name not in ALTERABLE:
@@ -453,7 +460,7 @@ FOLLOWS = {
 }
 """What is altered with a limit, and stays as somebody has set it otherwise."""
 NOTHING: dict[str, Any] = {
-    **{"more_subjects": (), "notes": (), "sources": (), "mirror": ""},
+    **{"more_subjects": (), "notes": (), "sources": (), "starts": (), "mirror": ""},
     **dict.fromkeys(("allow_rollup", "allow_batches", "allow_fast_batches", "interest"), False),
 }
 """By field: what says that there is none of it any more."""
@@ -463,6 +470,7 @@ SAID_AS = {
     "max_payload_bytes": "max_msg_size",
     "work_queue": "retention policy to/from workqueue",
     "first_offset": "first sequence",
+    "mirror_filter": "filter_subject of a mirror",
 }
 FROM_JETSTREAM = (
     "subject",
@@ -494,7 +502,9 @@ FROM_JETSTREAM = (
     "allow_fast_batches",
     "first_offset",
     "mirror",
+    "mirror_filter",
     "sources",
+    "starts",
     "notes",
 )
 """Fields of a stream that follow from what JetStream calls its configuration."""

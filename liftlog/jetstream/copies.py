@@ -6,11 +6,14 @@ that are published is refused beside. liftlog's streams all have a subject: this
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from liftlog.jetstream.answers import rfc3339
+from liftlog.jetstream.consumerconfigs import milliseconds
 from liftlog.jetstream.dispatch import Room
 from liftlog.jetstream.errors import (
     FILTER_INVALID,
@@ -25,6 +28,7 @@ from liftlog.jetstream.errors import (
     Fault,
 )
 from liftlog.messages import StreamInfo
+from liftlog.messages.copying import Start, is_meant, start_in
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import StreamConfig
 
@@ -41,16 +45,26 @@ class JsSource(msgspec.Struct, forbid_unknown_fields=True):
     filter_subject: str | None = None
     opt_start_seq: int | None = None
     opt_start_time: str | None = None
-    external: dict[str, Any] | None = None
+    external: External | None = None
     subject_transforms: list[Any] | None = None
     consumer: dict[str, Any] | None = None
+
+
+class External(msgspec.Struct):
+    """A JetStream elsewhere. `api`: what its calls begin with, `$JS.<domain>.API`."""
+
+    api: str = ""
+    deliver: str = ""
 
 
 class SourceAnswer(msgspec.Struct):
     """The same in a configuration that is told."""
 
     name: str
+    opt_start_seq: int | UnsetType = UNSET
+    opt_start_time: str | UnsetType = UNSET
     filter_subject: str | UnsetType = UNSET
+    external: External | UnsetType = UNSET
 
 
 class SourceError(msgspec.Struct):
@@ -70,13 +84,11 @@ class SourceState(msgspec.Struct):
     lag: int = 0
     active: int = HEARD_NOTHING
     filter_subject: str | UnsetType = UNSET
+    external: External | UnsetType = UNSET
     error: SourceError | UnsetType = UNSET
 
 
 NOT_THERE = {
-    "opt_start_seq": "all that there is is copied",
-    "opt_start_time": "all that there is is copied",
-    "external": "streams of the same cluster are copied",
     "subject_transforms": "subjects stay what they are",
     "consumer": "it is read as readers read it",
 }
@@ -92,14 +104,18 @@ BESIDE: dict[str, str] = {
     "allow_atomic": "nothing is published to it",
 }
 """Fields that a stream that copies others cannot have, and why."""
+AT = "@"
+_DOMAIN = re.compile(r"\$JS\.([A-Za-z0-9_-]{1,64})\.API")
 NONE_OF_IT: tuple[object, ...] = (None, False, 0, -1, [])
 
 
 class Copied(NamedTuple):
-    """What a stream is to copy, as the core has it: `mirror`, or `sources`, or nothing."""
+    """What a stream is to copy, as the core has it: `mirror`, or `sources`, or nothing; where that begins."""
 
     mirror: str = ""
     sources: tuple[tuple[str, str], ...] = ()
+    starts: tuple[tuple[str, str], ...] = ()
+    mirror_filter: str = ""
 
 
 def wanted_copies(config: Any) -> Copied:
@@ -110,22 +126,63 @@ def wanted_copies(config: Any) -> Copied:
         raise MIRROR_AND_SOURCES.because()
     if mirror is not None:
         _check(mirror, "a mirror", MIRROR_NAME_INVALID)
-        if mirror.filter_subject:
-            raise STREAM_INVALID.because("filter_subject of a mirror is not supported: use sources for that")
         if config.subjects:
             raise MIRROR_AND_SUBJECTS.because()
         if config.first_seq:
             raise MIRROR_AND_FIRST.because()
         _check_beside(config, "mirror")
-        return Copied(mirror=mirror.name)
-    told = [(one.name, one.filter_subject or "") for one in sources]
+        return Copied(_called(mirror), starts=_starts([mirror]), mirror_filter=mirror.filter_subject or "")
+    told = [(_called(one), one.filter_subject or "") for one in sources]
     for one, pair in zip(sources, told, strict=True):
         _check(one, "a source", SOURCE_NAME_INVALID)
         if told.count(pair) > 1:
             raise SOURCE_TWICE.because()
     if sources:
         _check_beside(config, "sources")
-    return Copied(sources=tuple(told))
+    return Copied(sources=tuple(told), starts=_starts(sources))
+
+
+def _called(source: JsSource) -> str:
+    """What liftlog calls it: `orders@east` if it is of the domain `east`. Raises JsError."""
+    if source.external is None or source.external == External():
+        return source.name
+    domain = _DOMAIN.fullmatch(source.external.api)
+    if domain is None or source.external.deliver:
+        raise STREAM_INVALID.because(
+            f"external of {source.name!r} is not supported as it is: say api = '$JS.<domain>.API' and no "
+            "deliver, where the domain is what the nodes' configurations call the other cluster "
+            "([clusters.<domain>])"
+        )
+    return f"{source.name}{AT}{domain[1]}"
+
+
+def refuse_unknown(config: StreamConfig, known: tuple[str, ...] | None) -> None:
+    """Raises JsError where it copies a stream of a cluster of which this door's node has never heard."""
+    if known is None:
+        return
+    sources = () if config.sources is UNSET else config.sources
+    for name in (config.mirrors, *(name for name, _ in sources)):
+        cluster = name.rpartition(AT)[2]
+        if AT in name and cluster not in known:
+            raise STREAM_INVALID.because(
+                f"external: no domain {cluster!r} is known here: name that cluster in the nodes' "
+                f"configurations ([clusters.{cluster}])"
+            )
+
+
+def _starts(sources: list[JsSource]) -> tuple[tuple[str, str], ...]:
+    """Where they begin, of those that say it. Raises JsError."""
+    found = []
+    for one in sources:
+        start = Start(offset=one.opt_start_seq - 1 if one.opt_start_seq else 0)
+        if one.opt_start_time and one.opt_start_seq:
+            text = f"opt_start_seq and opt_start_time of {one.name!r} exclude each other"
+            raise STREAM_INVALID.because(text)
+        if one.opt_start_time:
+            start = Start(time_ms=max(1, milliseconds(one.opt_start_time)))
+        if start != Start():
+            found.append((_called(one), str(start)))
+    return tuple(found)
 
 
 def _check(source: JsSource, what: str, nameless: Fault) -> None:
@@ -167,14 +224,34 @@ def as_the_origin(config: StreamConfig, there: list[StreamInfo]) -> StreamConfig
 
 def told_mirror(config: StreamConfig) -> SourceAnswer | UnsetType:
     """What a stream mirrors, as JetStream tells it."""
-    return SourceAnswer(config.mirrors) if config.mirrors else UNSET
+    if not config.mirrors:
+        return UNSET
+    return _told(config, config.mirrors, config.mirror_filter or "")
+
+
+def _told(config: StreamConfig, called: str, filter: str) -> SourceAnswer:
+    """One that it copies."""
+    start, (name, external) = start_in(config, called), _told_name(called)
+    return SourceAnswer(
+        name,
+        start.offset + 1 if start.offset else UNSET,
+        rfc3339(start.time_ms) if start.time_ms else UNSET,
+        filter or UNSET,
+        external,
+    )
+
+
+def _told_name(called: str) -> tuple[str, External | UnsetType]:
+    """Its name, and where else it is."""
+    name, at, domain = called.rpartition(AT)
+    return (name, External(f"$JS.{domain}.API")) if at else (called, UNSET)
 
 
 def told_sources(config: StreamConfig) -> list[SourceAnswer] | UnsetType:
     """The sources of a stream, as JetStream tells them."""
     if config.sources is UNSET:
         return UNSET
-    return [SourceAnswer(name, filter or UNSET) for name, filter in config.sources]
+    return [_told(config, name, filter) for name, filter in config.sources]
 
 
 def own_subjects(config: StreamConfig) -> list[str]:
@@ -185,16 +262,20 @@ def own_subjects(config: StreamConfig) -> list[str]:
 async def copied_states(room: Room, info: StreamInfo, behind: dict[str, int]) -> list[SourceState]:
     """How far a stream is with what it copies. `behind`: what its leader knows."""
     sources = () if info.config.sources is UNSET else info.config.sources
-    pairs = ((info.config.mirrors, ""),) if info.config.mirrors else sources
-    told = [
-        SourceState(name, behind.get(name, 0), 0 if name in behind else HEARD_NOTHING, filter or UNSET)
-        for name, filter in pairs
-    ]
+    mirrored = (info.config.mirrors, info.config.mirror_filter or "")
+    pairs = (mirrored,) if info.config.mirrors else sources
+    told = []
+    for called, filter in pairs:
+        name, external = _told_name(called)
+        active = 0 if called in behind else HEARD_NOTHING
+        told.append(SourceState(name, behind.get(called, 0), active, filter or UNSET, external))
     if len(behind) < len(told):
         # One that bears such a name, and was created later, is another stream.
-        there = {one.config.name for one in await room.client.streams() if one.id < info.id}
+        named = {one.config.name: one.id for one in await room.client.streams()}
+        said = {} if info.config.origins is UNSET else dict(info.config.origins)
+        there = {name for name, id in named.items() if is_meant(info.id, said.get(name, ""), id)}
         missing = STREAM_NOT_FOUND
         for one in told:
-            if one.name not in there:
+            if one.name not in there and one.external is UNSET:
                 one.error = SourceError(missing.code, missing.err_code, missing.sentence)
     return told

@@ -22,6 +22,8 @@ class Room(Protocol):
     client: Client
     """liftlog."""
     domain: str
+    clusters: tuple[str, ...] | None
+    """The other ones that the door's node knows; None: that is not known here."""
     calls: int
     errors: int
     leaf: Leaf

@@ -88,12 +88,14 @@ def status_of(error: JsError) -> JsStatus:
 class DoorPlace(NamedTuple):
     """Where a door is. `domain`: for which it answers. `node`: the one in whose process it is; 0: in none.
     `leaf`: URL of NATS's leaf node port, empty = none, and `login`: the files to log in there with.
+    `clusters`: what that node calls the other clusters that it knows; None: the door does not know.
     """
 
     domain: str = DEFAULT_DOMAIN
     node: int = 0
     leaf: str = ""
     login: NatsLogin = NO_LOGIN
+    clusters: tuple[str, ...] | None = None
 
 
 class Door:
@@ -107,6 +109,7 @@ class Door:
         self.counted = CountedStreams()
         self._pushes = Pushes(self, place.node)
         self.domain = place.domain
+        self.clusters = place.clusters
         self.calls = 0
         self.errors = 0
         self._under_way: set[asyncio.Task[None]] = set()

@@ -21,7 +21,7 @@ from liftlog.jetstream.configs import (
     stream_changes,
     to_stream_config,
 )
-from liftlog.jetstream.copies import as_the_origin, own_subjects
+from liftlog.jetstream.copies import as_the_origin, own_subjects, refuse_unknown
 from liftlog.jetstream.dispatch import Handlers, Room
 from liftlog.jetstream.errors import (
     BAD_REQUEST,
@@ -92,7 +92,7 @@ class PurgedAnswer(JsAnswer):
     success: bool = True
 
 
-def _wanted(call: JsCall) -> StreamConfig:
+def _wanted(room: Room, call: JsCall) -> StreamConfig:
     """The configuration that was sent, as liftlog says it. Raises JsError."""
     wanted = call.body(JsStreamConfig)
     if wanted.name != call.stream:
@@ -100,12 +100,14 @@ def _wanted(call: JsCall) -> StreamConfig:
     problem = name_problem(wanted.name)
     if problem:
         raise STREAM_INVALID.because(problem)
-    return to_stream_config(wanted, now_ms())
+    config = to_stream_config(wanted, now_ms())
+    refuse_unknown(config, room.clusters)
+    return config
 
 
 async def create_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Create it; the same configuration again is the same answer."""
-    config = _wanted(call)
+    config = _wanted(room, call)
     if config.sealed is True:
         raise STREAM_INVALID.because("stream configuration for create can not be sealed")
     there = await room.client.streams()
@@ -151,7 +153,7 @@ def has_subject_of(config: StreamConfig, subjects: Sequence[str]) -> bool:
 
 async def update_stream(room: Room, call: JsCall) -> StreamInfoAnswer:
     """Change what can be changed while a stream is in use."""
-    config = _wanted(call)
+    config = _wanted(room, call)
     info = await find_stream(room.client, call.stream)
     changes = stream_changes(info.config, born_as(info.config, config))
     if changes.named:

@@ -201,6 +201,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     mirror: Line | UnsetType = UNSET
     sources: tuple[tuple[Line, str], ...] | UnsetType = UNSET
     origins: tuple[tuple[Line, Line], ...] | UnsetType = UNSET
+    starts: tuple[tuple[Line, Word], ...] | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
     subject_messages_max: Number | UnsetType = UNSET
 

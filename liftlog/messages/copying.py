@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from msgspec import UNSET
+
 from liftlog.messages.clients import ReadReply
 from liftlog.messages.peers import FETCH_BELOW_START, FETCH_OK, MirrorReply
-from liftlog.types import PartitionId
+from liftlog.types import PartitionId, StreamConfig
+
+MS = "ms"
+"""Behind a time, where an offset may stand too."""
 
 
 def copied(
@@ -35,3 +42,34 @@ def below_start(copy: PartitionId, offset: int, origin: int, hw: int, log_start:
         batches=[],
         origin=origin,
     )
+
+
+def is_meant(copy: int, said: str, found: int) -> bool:
+    """Whether the stream of this id, which bears a source's name now, is that source. `said`: which one that
+    is (`origins`); empty: it was there when the copy was created, so its id is the lower one.
+    """
+    return said == f"/{found}" if said else found < copy
+
+
+class Start(NamedTuple):
+    """Where a copy begins with what it copies: nothing of a lower offset, or an earlier time, is taken."""
+
+    offset: int = 0
+    time_ms: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.time_ms}{MS}" if self.time_ms else str(self.offset)
+
+
+def start_of(text: str) -> Start | None:
+    """`4711`, an offset, or `1764300000000ms`, a time; None: neither."""
+    digits = text.removesuffix(MS)
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 16:
+        return None
+    return Start(time_ms=int(digits)) if text != digits else Start(offset=int(digits))
+
+
+def start_in(config: StreamConfig, name: str) -> Start:
+    """What a copy's configuration says of an origin that it calls so."""
+    said = {} if config.starts is UNSET else dict(config.starts)
+    return start_of(said.get(name, "0")) or Start()

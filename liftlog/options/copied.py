@@ -2,7 +2,7 @@
 
     Liftlog-Sources: 4@17 5@3     it is that of offset 17 of stream 4, and of stream 5 offset 3 is next: all
                                   that a leader has to know to go on behind this record; -1, -2, ... are the
-                                  first, the second of its sources, where that is of another cluster
+                                  first, the second that was named of its sources of other clusters
     Nats-Stream-Source: orders 18 > > orders.eu
                                   the stream, its sequence, the filter, what becomes of subjects (nothing),
                                   and the subject, as nats-server writes it

@@ -346,7 +346,7 @@ def test_r29_a_stream_gathers_one_of_this_cluster_and_one_of_another() -> None:
     assert config.origins == (("orders@east", "1-east/7"),)
     log = world.disks[world.leader(copy)].logs[copy]
     last = [one for batch in log.batches for one in decode_records(batch)][-1]
-    assert positions_in(last.headers) == {near.stream: 2, -2: 6}
+    assert positions_in(last.headers) == {near.stream: 2, -1: 6}
     assert b"Nats-Stream-Source: orders@east 6 > >" in last.headers
     assert world.run_until(lambda: sources_of_leader(world, copy).lags() == {"s": 0, "orders@east": 0})
     assert sources_of_leader(world, copy).problems() == {}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from liftlog.core.metadata.origins import sources_of
 from liftlog.format import decode_records
-from liftlog.messages import PurgeRequest
+from liftlog.messages import AlterStreamRequest, PurgeRequest, StreamChanges
 from liftlog.mutants import Mutants
 from liftlog.options.copied import copy_of, positions_in
 from liftlog.types import Message, PartitionId
@@ -24,6 +25,7 @@ from tests.core.test_sources import all_config
 STEPPER = Stepper(Sources(Records=80, Entries=160, Epochs=10**6))
 LEFT, RIGHT = 0, 1
 STEPS = 60
+SOURCES = ("s", "kept"), ("t", "")
 
 
 class SourcedWorld(NodesBeside):
@@ -37,7 +39,7 @@ class SourcedWorld(NodesBeside):
         self.copy = PartitionId(0, 0)
         self.epoch = 0
         self.put(LEFT)
-        self.copy = made(world, all_config((("s", "kept"), ("t", ""))))
+        self.copy = made(world, all_config(SOURCES))
 
     # -- the model beside it -------------------------------------------------------------------------------
 
@@ -60,6 +62,7 @@ class SourcedWorld(NodesBeside):
             self.epoch = replica.epoch
         if replica.leo != len(self.value("log")):
             self.appended(leader)
+        self.altered(leader)
         roles = replica.roles
         positions = roles.sourcing._positions if roles is not None else None
         if positions is not None:
@@ -69,6 +72,13 @@ class SourcedWorld(NodesBeside):
         while self.value("start") < replica.log_start:
             self.take("Forget")
         return False
+
+    def altered(self, leader: int) -> None:
+        """The leader knows which origins were taken away."""
+        has = sources_of(self.world.nodes[leader].metadata.by_id[self.copy.stream].config)
+        for origin, (name, _) in enumerate(SOURCES):
+            if (name not in has) != self.value("away")[origin]:
+                self.take("GiveAgain" if name in has else "TakeAway", origin)
 
     def appended(self, leader: int) -> None:
         """The leader's log has more than the model's."""
@@ -129,9 +139,19 @@ class SourcedWorld(NodesBeside):
         elif chosen < 0.9 and self.value("hw") > 1 and not self.cut and self.world.leader(self.copy):
             before = self.random.randrange(self.value("hw") + 1)
             self.world.ask(self.world.leader(self.copy), PurgeRequest(self.copy, before))
+        elif chosen < 0.93:
+            self.alter()
         else:
             self.fail()
         self.follow()
+
+    def alter(self) -> None:
+        """One is taken away, or both are given."""
+        one = self.random.choice(SOURCES)
+        wanted = SOURCES if any(self.value("away")) else (one,)
+        request = AlterStreamRequest("all", StreamChanges(sources=wanted))
+        self.world.ask(self.random.choice(sorted(self.world.nodes)), request)
+        self.run(0.5)
 
     def fail(self) -> None:
         self.fail_or_mend(self.copy, (*self.origins, self.copy, self.copy))
@@ -154,7 +174,11 @@ def test_R29_each_step_of_a_leader_is_one_of_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "bug", ["sources_by_committed", "sources_from_now", "sources_forgotten", "source_named_alone"]
+    "bug",
+    [
+        *("sources_by_committed", "sources_from_now", "sources_forgotten", "source_named_alone"),
+        "source_taken_away_forgotten",
+    ],
 )
 def test_R29_the_model_sees_each_planted_bug(bug: str) -> None:
     with pytest.raises(Disagrees):

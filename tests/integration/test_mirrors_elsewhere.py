@@ -8,8 +8,11 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import nats
+import nats.errors
 import pytest
 
 from liftlog.client import Client
@@ -23,14 +26,14 @@ pytestmark = pytest.mark.real
 Story = Callable[[Harness, Harness], Awaitable[None]]
 
 
-def knows(near: LocalCluster, far: LocalCluster) -> None:
+def knows(near: LocalCluster, far: LocalCluster, jetstream: bool) -> None:
     """The nodes of the one have the other in their configurations, as 'east'."""
     place = OtherCluster("east", tuple(far.addresses.values()), far.cluster, far.client_secret_file)
     for node in near.nodes.values():
-        node.config = msgspec.structs.replace(node.config, clusters=(place,))
+        node.config = msgspec.structs.replace(node.config, clusters=(place,), jetstream=jetstream)
 
 
-def with_two(folder: Path, nodes: int, story: Story) -> None:
+def with_two(folder: Path, nodes: int, story: Story, jetstream: bool = False) -> None:
     """Two clusters, each with its own nats-server; the first knows the second."""
     with LocalCluster(folder / "far", nodes, cluster="far") as far_cluster:
 
@@ -41,7 +44,7 @@ def with_two(folder: Path, nodes: int, story: Story) -> None:
                 await near.newest_level()
                 await story(near, far)
 
-        with_cluster(folder / "near", nodes, both, lambda near: knows(near, far_cluster))
+        with_cluster(folder / "near", nodes, both, lambda near: knows(near, far_cluster, jetstream))
 
 
 async def lag(near: Harness) -> tuple[list[int], str]:
@@ -232,3 +235,51 @@ def test_R28_a_cluster_that_no_configuration_names_is_said_to_be_unknown(tmp_pat
         assert "STREAM@CLUSTER" in refused
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_R28_a_program_for_jetstream_names_the_other_cluster_as_a_domain(tmp_path: Path) -> None:
+    async def story(near: Harness, far: Harness) -> None:
+        await far.client.create_stream(StreamConfig("orders", "orders.*"))
+        for number in range(4):
+            await far.client.publish(f"orders.{number % 2}", b"%d" % number)
+        connection = await nats.connect(near.cluster.nats_url)
+        external = {"api": "$JS.east.API", "deliver": ""}
+
+        async def ask(call: str, body: dict[str, object]) -> dict[str, Any]:
+            subject, wanted = f"$JS.liftlog.API.{call}", json.dumps(body).encode()
+            answer = await connection.request(subject, wanted, timeout=10)
+            told: dict[str, Any] = json.loads(answer.data)
+            return told
+
+        async def makes(config: dict[str, object]) -> bool:
+            """A door that has just opened may not answer yet."""
+            try:
+                told = await ask(f"STREAM.CREATE.{config['name']}", config)
+            except nats.errors.Error:
+                return False
+            assert "error" not in told, told
+            copied = told["config"].get("mirror") or told["config"]["sources"][0]
+            assert (copied["name"], copied["external"]) == ("orders", external)
+            return True
+
+        mirror = {"name": "orders", "external": external, "filter_subject": "orders.1"}
+        await until(lambda: makes({"name": "copy", "mirror": mirror}), "a mirror")
+
+        async def mirrored() -> bool:
+            told = [await ask("STREAM.MSG.GET.copy", {"seq": seq}) for seq in range(1, 5)]
+            return [one["message"]["seq"] for one in told if "error" not in one] == [2, 4]
+
+        await until(mirrored, "a mirror that has everything")
+        source = {"name": "orders", "external": external, "opt_start_seq": 3}
+        assert await makes({"name": "all", "sources": [source]})
+
+        async def gathered() -> bool:
+            return list((await near.read("all")).values()) == ["2", "3"]
+
+        await until(gathered, "a source from its third message on")
+        wrong = {"name": "orders", "external": {"api": "$JS.west.API"}}
+        refused = await ask("STREAM.CREATE.wrong", {"name": "wrong", "mirror": wrong})
+        assert "[clusters.west]" in refused["error"]["description"]
+        await connection.close()
+
+    with_two(tmp_path, 1, story, jetstream=True)

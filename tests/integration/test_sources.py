@@ -96,3 +96,60 @@ def test_R29_the_command_line_makes_shows_and_ends_one(tmp_path: Path) -> None:
         assert list((await cluster.read("all")).values())[-1] == "mine"
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_R29_the_command_line_gives_sources_and_takes_them_away(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        async def holds(*values: str) -> None:
+            async def there() -> bool:
+                return sorted((await cluster.read("all")).values()) == sorted(values)
+
+            await until(there, f"a stream that has {values}")
+
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "orders", "orders.*")
+        for value in ("o0", "o1", "o2"):
+            await cluster.run("pub", "orders.x", value)
+        words = ("--source", "orders", "--copy-from", "orders=1")
+        await cluster.run("stream", "create", "all", *words)
+        await holds("o1", "o2")
+        await cluster.run("stream", "create", "payments", "payments.*")
+        await cluster.run("pub", "payments.eu", "p0")
+        await cluster.run("pub", "payments.us", "p1")
+        told = await cluster.run("stream", "alter", "all", "--source", "payments:payments.eu")
+        assert "sources orders -> payments:payments.eu" in told
+        assert "starts orders from 1 -> none" in told and "orders is /" in told
+        await holds("o1", "o2", "p0")
+        await cluster.run("pub", "orders.x", "o3")
+        both = ("--source", "payments:payments.eu", "--source", "orders")
+        await cluster.run("stream", "alter", "all", *both, "--copy-from", "orders=2020-01-01T00:00:00Z")
+        await holds("o1", "o2", "o3", "p0")
+        told = await cluster.run("stream", "info", "all")
+        assert "begins with 'orders' from 1577836800000ms" in told
+        told = await cluster.refused("stream", "alter", "orders", "--source", "all")
+        assert "not given to a stream that has none" in told
+        await cluster.run("stream", "create", "more", "--source", "all")
+        told = await cluster.refused("stream", "alter", "all", "--source", "more")
+        assert "go round for ever" in told
+        told = await cluster.refused("stream", "alter", "all", "--copy-from", "orders")
+        assert "STREAM=START" in told
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_R29_partitions_that_an_origin_gets_later_are_told(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "orders", "orders", "--partitions", "2")
+        await cluster.run("stream", "create", "all", "--source", "orders")
+        await cluster.run("stream", "create", "copy", "--mirror", "orders")
+        for name in ("all", "copy"):
+            assert "nothing is copied" not in await cluster.run("stream", "lag", name)
+        await cluster.run("stream", "alter", "orders", "--partitions", "4")
+        for name in ("all", "copy"):
+            told = await cluster.run("stream", "lag", name)
+            assert "of partitions 2 to 3, which 'orders' has got beside" in told
+            await cluster.run("stream", "alter", name, "--partitions", "4")
+            assert "nothing is copied" not in await cluster.run("stream", "lag", name)
+
+    with_cluster(tmp_path, 1, story)

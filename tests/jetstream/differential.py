@@ -90,6 +90,11 @@ def draw(seed: int, length: int = 25) -> list[Step]:
         ("consumer", {"name": "C0", "config": rng.choice(consumers)}),
     ]
     plan[1:1] = [("copy", {"kind": kind, "filter": filter}) for kind, filter in copies]
+    begin = random.Random(f"begins {seed}")
+    if copies and begin.random() < 0.5:
+        plan[1][1]["start"] = begin.randrange(1, 9)
+    if copies and copies[0][0] == "mirror":
+        plan[1][1]["filter"] = begin.choice(("", "a", "c.*"))
     # liftlog purges no message whose id may still be needed; of a stream that refuses when full it keeps no
     # ids, and single messages that are deleted keep their places.
     full = "discard" in config
@@ -116,6 +121,10 @@ def draw(seed: int, length: int = 25) -> list[Step]:
         if kind == "publish" and config.get("allow_atomic") and newer.random() < 0.3:
             kind, step = "batch", _batch(newer)
         plan.append((kind, step))
+    if copies and copies[0][0] == "sources" and begin.random() < 0.5:
+        first, second = sorted((begin.randrange(3, len(plan) + 1), begin.randrange(3, len(plan) + 1)))
+        plan.insert(second, ("given", {"away": False}))
+        plan.insert(first, ("given", {"away": True}))
     return plan
 
 
@@ -223,8 +232,8 @@ class Performer:
     """Consumers of which a message was refused that has not come again. One at a time: of several the lowest
     comes first on liftlog, and what was refused first on nats-server."""
     batches: int = 0
-    copy: tuple[str, str] = "", ""
-    """How another stream has what this one has, and with which filter."""
+    copy: tuple[str, str, int] = "", "", 0
+    """How another stream has what this one has, with which filter, and from which sequence on."""
     rolled_up: set[str] = field(default_factory=set)
     """Subjects of which one message at most is left."""
     rolled_all: bool = False
@@ -339,24 +348,48 @@ class Performer:
         self.config = config
         return self._plain(told)
 
-    async def _copy(self, kind: str, filter: str) -> Any:
-        """Another stream that has what this one has, from now on."""
+    async def _copy(self, kind: str, filter: str, start: int = 0) -> Any:
+        """Another stream that has what this one has, from now on; of sources, beside an empty one."""
+        name = f"{self.user.name}-copy"
+        if kind == "sources":
+            await self.user.create(name=f"{self.user.name}-none")
+        self.copy = kind, filter, start
+        told = await self.user.create(name=name, **{kind: self._origins()})
+        if "error" in told:
+            self.copy = "", "", 0
+        return "error" in told
+
+    def _origins(self, away: bool = False) -> Any:
+        """What the copy has. `away`: this stream was taken away."""
+        kind, filter, start = self.copy
         origin: dict[str, Any] = {"name": self.user.name}
         if filter:
             origin["filter_subject"] = self.user.subject(filter)
-        name = f"{self.user.name}-copy"
-        told = await self.user.create(name=name, **{kind: origin if kind == "mirror" else [origin]})
-        if "error" not in told:
-            self.copy = kind, filter
+        if start:
+            origin["opt_start_seq"] = start
+        none = {"name": f"{self.user.name}-none"}
+        return origin if kind == "mirror" else [none] if away else [origin, none]
+
+    async def _given(self, away: bool) -> Any:
+        """The copy's sources are altered: it goes on where it was."""
+        if not self.copy[0]:
+            return None
+        told = await self.user.create("UPDATE", name=f"{self.user.name}-copy", sources=self._origins(away))
         return "error" in told
 
     async def _copied(self) -> Any:
         """What is in the copy when it has everything."""
-        filter = self.copy[1]
+        kind, filter, start = self.copy
         name = f"{self.user.name}-copy"
-        wanted = self.user.subject(filter) if filter else ">"
-        whole = await self.user.js.stream_info(self.user.name, subjects_filter=wanted)
-        count = sum((whole.state.subjects or {}).values())
+        own = (await self.user.info(self.user.name)).state
+        there = [
+            await self.user.api(f"STREAM.MSG.GET.{self.user.name}", {"seq": seq})
+            for seq in range(max(start, own.first_seq), own.last_seq + 1)
+        ]
+        wanted = re.compile(re.escape(self.user.subject(filter)).replace(r"\*", "[^.]+") if filter else ".*")
+        count = sum(
+            wanted.fullmatch(one["message"]["subject"]) is not None for one in there if "error" not in one
+        )
 
         async def whole_there() -> bool:
             return (await self.user.info(name)).state.messages == count
@@ -365,6 +398,9 @@ class Performer:
         state = (await self.user.api(f"STREAM.INFO.{name}"))["state"]
         seqs = range(state["first_seq"], state["last_seq"] + 1) if count else ()
         found = [await self._api(f"STREAM.MSG.GET.{name}", {"seq": seq}) for seq in seqs]
+        if kind == "mirror" and (filter or start):
+            # Where it ends is its origin's end here, and its last message there.
+            state, found = {"messages": state["messages"]}, [one for one in found if "message" in one]
         return [self._plain(state), [_with_headers(one) for one in found]]
 
     async def _publish(self, to: str, value: str, headers: dict[str, str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import nats.errors
@@ -244,22 +245,102 @@ async def test_mirrors_that_make_no_sense_are_refused(
     S,
     MIRROR,
     {
-        "opt_start_seq": {"opt_start_seq": 2},
-        "opt_start_time": {"opt_start_time": "2020-01-01T00:00:00Z"},
-        "filter_subject": {"filter_subject": "a.b"},
-        "external": {"external": {"api": "$JS.elsewhere.API", "deliver": ""}},
+        "external that is no domain": {"external": {"api": "elsewhere", "deliver": ""}},
         "subject_transforms": {"subject_transforms": [{"src": ">", "dest": "copy.>"}]},
     },
 )
-@refused("all that a stream of the same cluster has is copied, as it is")
+@refused("subjects stay what they are, and it is read as readers read it")
 async def test_what_a_mirror_cannot_have_here_is_refused(user: User, given: dict[str, Any]) -> None:
     name = await source(user, "A")
     told = await user.create(mirror={"name": name} | given)
     if user.liftlog:
         assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
-        assert f"{next(iter(given))} of a mirror is not supported" in told["error"]["description"]
+        assert next(iter(given)) in told["error"]["description"]
     else:
         assert "error" not in told
+
+
+async def sequences(user: User, end: int, name: str = "") -> list[int]:
+    """Those at which there is a message."""
+    answers = [await user.api(f"STREAM.MSG.GET.{name or user.name}", {"seq": seq}) for seq in range(1, end)]
+    return [one["message"]["seq"] for one in answers if "error" not in one]
+
+
+async def reaches(user: User, last: int) -> dict[str, Any]:
+    """Wait until there is a message at this sequence; the stream's state."""
+
+    async def there() -> bool:
+        return "error" not in await user.api(f"STREAM.MSG.GET.{user.name}", {"seq": last})
+
+    await user.until(there)
+    state: dict[str, Any] = (await user.api(f"STREAM.INFO.{user.name}"))["state"]
+    return state
+
+
+@proves(S, MIRROR, "opt_start_seq")
+async def test_it_begins_at_a_sequence(user: User) -> None:
+    name = await source(user, "A", "1", "2", "3")
+    told = await user.create(mirror={"name": name, "opt_start_seq": 2})
+    assert told["config"]["mirror"] == {"name": name, "opt_start_seq": 2}
+    state = await reaches(user, 3)
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (2, 2, 3)
+    assert await sequences(user, 4) == [2, 3]
+
+
+@proves(S, MIRROR, "opt_start_time")
+async def test_it_begins_at_a_time(user: User) -> None:
+    name = await source(user, "A", "1")
+    await asyncio.sleep(0.01)  # Times have milliseconds.
+    await user.js.publish(f"{name}.x", b"2")
+    at = (await user.api(f"STREAM.MSG.GET.{name}", {"seq": 2}))["message"]["time"]
+    told = await user.create(mirror={"name": name, "opt_start_time": at})
+    assert told["config"]["mirror"] == {"name": name, "opt_start_time": at}
+    state = await reaches(user, 2)
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (1, 2, 2)
+
+
+@proves(S, MIRROR, "filter_subject")
+async def test_it_has_some_subjects_at_their_sequences(user: User) -> None:
+    name = await source(user, "A", "1")
+    for to in ("y", "x", "y"):
+        await user.js.publish(f"{name}.{to}", to.encode())
+    wanted = {"name": name, "filter_subject": f"{name}.y"}
+    assert (await user.create(mirror=wanted))["config"]["mirror"] == wanted
+    state = await reaches(user, 4)
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (2, 2, 4)
+    assert await sequences(user, 5) == [2, 4]
+    await user.consumer()
+    pulled = await user.pull({"batch": 2, "expires": 3 * SECOND}, messages=2)
+    assert pulled.data == [b"y", b"y"]
+
+
+@proves(S, MIRROR, "filter_subject: what does not match at the end")
+@differs("last_seq is the origin's; nats-server has that of the last message that matches")
+async def test_its_end_is_the_origins(user: User) -> None:
+    name = await source(user, "A", "1")
+    await user.js.publish(f"{name}.y", b"2")
+    await user.create(mirror={"name": name, "filter_subject": f"{name}.x"})
+    state = await reaches(user, 1)
+
+    async def passed() -> bool:
+        nonlocal state
+        state = (await user.api(f"STREAM.INFO.{user.name}"))["state"]
+        return bool(state["last_seq"] == (2 if user.liftlog else 1))
+
+    await user.until(passed)
+    assert state["messages"] == 1
+
+
+@proves(S, MIRROR, "external: an unknown domain")
+@refused("the nodes' configurations name other clusters")
+async def test_it_is_of_a_domain_that_is_known(user: User) -> None:
+    far = {"name": "orders", "external": {"api": "$JS.elsewhere.API", "deliver": ""}}
+    told = await user.create(mirror=far)
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
+        assert "[clusters.elsewhere]" in told["error"]["description"]
+    else:
+        assert told["config"]["mirror"] == far
 
 
 @proves_each(
@@ -311,6 +392,24 @@ async def test_it_ends(user: User) -> None:
     assert told["config"]["duplicate_window"] == 120 * SECOND
     assert (await user.publish("2"))[0].seq == 2
     await user.js.publish(f"{name}.x", b"of the former origin")
+    assert (await user.publish("3"))[0].seq == 3
+
+
+@proves(S, UPDATE, "another filter, another start")
+async def test_what_it_has_is_not_altered(user: User) -> None:
+    name = await source(user, "A")
+    await mirror(user, name)
+    for more in ({"filter_subject": f"{name}.x"}, {"opt_start_seq": 2}):
+        assert (await user.create_refused("UPDATE", mirror={"name": name} | more))[1] in (10052, 10055)
+
+
+@proves(S, UPDATE, "none any more: with a filter and a start")
+async def test_it_ends_with_its_filter(user: User) -> None:
+    name = await source(user, "A", "1", "2")
+    await user.create(mirror={"name": name, "filter_subject": f"{name}.x", "opt_start_seq": 2})
+    await reaches(user, 2)
+    told = await user.create("UPDATE", subjects=[user.subject(">")])
+    assert "mirror" not in told["config"]
     assert (await user.publish("3"))[0].seq == 3
 
 

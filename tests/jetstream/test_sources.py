@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -331,21 +332,58 @@ async def test_a_mirror_has_no_sources(user: User) -> None:
     S,
     SOURCES,
     {
-        "opt_start_seq": {"opt_start_seq": 2},
-        "opt_start_time": {"opt_start_time": "2020-01-01T00:00:00Z"},
-        "external": {"external": {"api": "$JS.elsewhere.API", "deliver": ""}},
+        "external that is no domain": {"external": {"api": "elsewhere", "deliver": ""}},
+        "external with deliver": {"external": {"api": "$JS.elsewhere.API", "deliver": "a"}},
+        "opt_start_seq and opt_start_time": {"opt_start_seq": 2, "opt_start_time": "2020-01-01T00:00:00Z"},
         "subject_transforms": {"subject_transforms": [{"src": ">", "dest": "copy.>"}]},
     },
 )
-@refused("all that streams of the same cluster have is copied, as it is")
+@refused("subjects stay what they are, and it is read as readers read it, of one place and from one place on")
 async def test_what_a_source_cannot_have_here_is_refused(user: User, given: dict[str, Any]) -> None:
     name = await source(user, "A")
     told = await user.create(sources=[{"name": name} | given])
     if user.liftlog:
         assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
-        assert f"{next(iter(given))} of a source is not supported" in told["error"]["description"]
+        assert next(iter(given)) in told["error"]["description"]
     else:
         assert "error" not in told
+
+
+@proves(S, SOURCES, "opt_start_seq")
+async def test_a_source_begins_at_a_sequence(user: User) -> None:
+    name = await source(user, "A", "1", "2", "3")
+    wanted = [{"name": name, "opt_start_seq": 2}]
+    told = await user.create(sources=wanted)
+    assert told["config"]["sources"] == wanted
+    await holds(user, 2)
+    assert [one.data for one in await contents(user, 2)] == [b"2", b"3"]
+    assert "error" not in await user.create(sources=wanted)
+    assert await user.create_refused(sources=[{"name": name, "opt_start_seq": 3}]) == (400, 10058)
+
+
+@proves(S, SOURCES, "opt_start_time")
+async def test_a_source_begins_at_a_time(user: User) -> None:
+    name = await source(user, "A", "1")
+    await asyncio.sleep(0.01)  # Times have milliseconds.
+    await user.js.publish(f"{name}.x", b"2")
+    told = (await user.api(f"STREAM.MSG.GET.{name}", {"seq": 2}))["message"]
+    wanted = [{"name": name, "opt_start_time": told["time"]}]
+    assert (await user.create(sources=wanted))["config"]["sources"] == wanted
+    await user.js.publish(f"{name}.x", b"3")
+    await holds(user, 2)
+    assert [one.data for one in await contents(user, 2)] == [b"2", b"3"]
+
+
+@proves(S, SOURCES, "external: an unknown domain")
+@refused("the nodes' configurations name other clusters")
+async def test_a_source_is_of_a_domain_that_is_known(user: User) -> None:
+    far = {"name": "orders", "external": {"api": "$JS.elsewhere.API", "deliver": ""}}
+    told = await user.create(sources=[far])
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
+        assert "[clusters.elsewhere]" in told["error"]["description"]
+    else:
+        assert told["config"]["sources"] == [far]
 
 
 @proves(S, SOURCES, "one stream with several filters")
@@ -439,23 +477,83 @@ async def test_it_gets_its_name_for_a_subject(user: User) -> None:
     {
         "one more": lambda one, other: [{"name": one}, {"name": other}],
         "another one": lambda one, other: [{"name": other}],
-        "another filter": lambda one, other: [{"name": one, "filter_subject": "a.b"}],
     },
 )
-@refused("for now: sources are said when a stream is created, and can only end; create another stream")
-async def test_they_are_not_altered(user: User, given: Any) -> None:
-    one, other = await source(user, "A"), await source(user, "B")
+async def test_they_are_altered(user: User, given: Any) -> None:
+    one, other = await source(user, "A", "a1", "a2"), await source(user, "B", "b1")
     await user.create(sources=[{"name": one}])
+    await holds(user, 2)
     told = await user.create("UPDATE", sources=given(one, other))
+    assert told["config"]["sources"] == given(one, other)
+    await holds(user, 3)
+    assert [said.data for said in await contents(user, 3)] == [b"a1", b"a2", b"b1"]
+
+
+@proves(S, UPDATE, "one that was created later")
+async def test_a_younger_stream_is_given(user: User) -> None:
+    one = await source(user, "A", "a1")
+    await user.create(sources=[{"name": one}])
+    await holds(user, 1)
+    young = await source(user, "B", "b1")
+    await user.create("UPDATE", sources=[{"name": one}, {"name": young}])
+    told = await holds(user, 2)
+    assert not [said for said in told["sources"] if "error" in said]
+
+
+@proves(S, UPDATE, "taken away, and given again: it goes on where it was")
+async def test_one_is_taken_away_and_given_again(user: User) -> None:
+    one, other = await source(user, "A", "a1", "a2"), await source(user, "B", "b1")
+    both = [{"name": one}, {"name": other}]
+    await user.create(sources=both)
+    await holds(user, 3)
+    await user.create("UPDATE", sources=[{"name": other}])
+    await user.js.publish(f"{one}.x", b"a3")
+    await user.js.publish(f"{other}.x", b"b2")
+    await holds(user, 4)
+    await user.create("UPDATE", sources=both)
+    await holds(user, 5)
+    found = [said.data for said in await contents(user, 5)]
+    assert found[3:] == [b"b2", b"a3"] and sorted(found[:3]) == [b"a1", b"a2", b"b1"]
+
+
+@proves(S, UPDATE, "another filter")
+@differs("it goes on where the source was; nats-server copies it anew, with what it has copied already")
+async def test_another_filter(user: User) -> None:
+    name = await source(user, "A", "1", "2")
+    await user.create(sources=[{"name": name}])
+    await holds(user, 2)
+    wanted = [{"name": name, "filter_subject": f"{name}.x"}]
+    told = await user.create("UPDATE", sources=wanted)
+    assert told["config"]["sources"] == wanted
+    await user.js.publish(f"{name}.y", b"dropped")
+    await user.js.publish(f"{name}.x", b"3")
+    await holds(user, 3 if user.liftlog else 5)
+
+
+@proves(S, UPDATE, "a cycle")
+async def test_nothing_goes_round(user: User) -> None:
+    one = await source(user, "A")
+    await user.create(sources=[{"name": one}])
+    await user.create(name=user.name + "C", sources=[{"name": user.name}])
+    wanted = [{"name": one}, {"name": user.name + "C"}]
+    assert (await user.create_refused("UPDATE", sources=wanted))[1] == 10052
+
+
+@proves(S, UPDATE, "an unknown stream")
+@refused("a source is there when it is given; one of another cluster need not be")
+async def test_a_source_is_there_when_it_is_given(user: User) -> None:
+    one = await source(user, "A")
+    await user.create(sources=[{"name": one}])
+    told = await user.create("UPDATE", sources=[{"name": one}, {"name": "nobody"}])
     if user.liftlog:
         assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10052)
-        assert "sources are fixed" in told["error"]["description"]
+        assert "no such stream" in told["error"]["description"]
     else:
-        assert told["config"]["sources"] == given(one, other)
+        assert "error" not in told
 
 
 @proves(S, UPDATE, "of a stream that had none")
-@refused("for now: sources are said when a stream is created, and can only end; create another stream")
+@refused("what lies in it does not say how far they are copied; create another stream, with it as a source")
 async def test_a_stream_that_has_messages_gets_no_sources(user: User) -> None:
     name = await source(user, "A", "1")
     await user.create()

@@ -8,6 +8,7 @@ import pytest
 
 from liftlog.format import decode_records, parse_batch
 from liftlog.messages import FETCH_BELOW_START, AskOrigin, intake
+from liftlog.messages.copying import Start
 from liftlog.types import PartitionId
 from liftlog_sim.devices.elsewhere import ORIGIN, FarLog, FarStream
 from liftlog_sim.truth.invariants import Violation
@@ -30,7 +31,7 @@ def far(*values: bytes | None, start: int = 0) -> FarStream:
 
 
 def judge(mirror: list[bytes | None], origin: FarStream, naming: Naming | None = NAMED) -> None:
-    mirrored_afar(truth(9, mirror), naming, {origin.identity: origin}, 0)
+    mirrored_afar(truth(9, mirror), naming, {origin.identity: origin}, 0, lambda record: True)
 
 
 def test_r28_a_mirror_of_another_cluster_may_be_behind_and_empty_where_that_is_gone() -> None:
@@ -59,14 +60,14 @@ def test_r28_anything_else_is_a_violation(
 
 
 def test_r29_a_source_of_another_cluster_is_judged_by_the_one_that_is_named() -> None:
-    source = FarSourceTruth(NAMED, far(b"a", None, b"c").logs[0], "")
+    source = FarSourceTruth(NAMED, far(b"a", None, b"c").logs[0], (("", Start()),))
     places: dict[int, int] = {}
     sourced(copies((-1, 0, b"a"), (-1, 2, b"c")), {-1: source}, places, 0)
     assert places == {-1: 3} and source.owes(0, 1) == 0 and source.owes(1, 2) is None
     with pytest.raises(Violation, match="offset 0 of 1-far/4 was left out"):
         sourced(copies((-1, 2, b"c")), {-1: source}, {}, 0)
     with pytest.raises(Violation, match="is not what lies at offset 0 of nobody"):
-        sourced(copies((-1, 0, b"a")), {-1: FarSourceTruth(None, FarLog(), "")}, {}, 0)
+        sourced(copies((-1, 0, b"a")), {-1: FarSourceTruth(None, FarLog(), (("", Start()),))}, {}, 0)
 
 
 def test_r28_the_scripted_origin_answers_as_a_leader_does() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from liftlog.types import EpochStart, PartitionId, Record
@@ -26,17 +28,31 @@ def truth(stream: int, values: list[bytes | None]) -> PartitionTruth:
     return found
 
 
-def judge(mirror: list[bytes | None], origin: list[bytes | None], start: int = 0) -> None:
+def judge(
+    mirror: list[bytes | None],
+    origin: list[bytes | None],
+    start: int = 0,
+    takes: Callable[[Record], bool] = lambda record: True,
+) -> None:
     source = truth(3, origin)
     journal = PartitionTruth(PartitionId(3, 0).journal, Checks())
     deletions = DeletionTruth(source, journal, MetadataTruth(), lambda: start)
-    mirrored(truth(9, mirror), source, 0, start, deletions)
+    mirrored(truth(9, mirror), source, 0, start, deletions, takes)
 
 
 def test_r28_a_mirror_may_be_behind_and_empty_where_its_origin_begins_later() -> None:
     judge([b"a", b"b"], [b"a", b"b", b"c"])
     judge([None, None, b"c"], [b"a", b"b", b"c"], start=2)
     judge([None, b"b"], [None, b"b"])
+
+
+def test_r28_what_it_does_not_take_is_left_out() -> None:
+    def takes(record: Record) -> bool:
+        return record.value != b"b"
+
+    judge([b"a", None, b"c"], [b"a", b"b", b"c"], takes=takes)
+    with pytest.raises(Violation, match="which it does not take"):
+        judge([b"a", b"b"], [b"a", b"b"], takes=takes)
 
 
 @pytest.mark.parametrize(

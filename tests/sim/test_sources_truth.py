@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from liftlog.messages.copying import Start
 from liftlog.options.copied import copied_headers
 from liftlog.types import Record
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
@@ -18,7 +19,8 @@ LEFT, RIGHT, COPY = 3, 4, 9
 def source(stream: int, values: list[bytes | None], filter: str = "", start: int = 0) -> SourceTruth:
     found = truth(stream, values)
     journal = PartitionTruth(found.id.journal, Checks())
-    return SourceTruth(found, filter, start, DeletionTruth(found, journal, MetadataTruth(), lambda: start))
+    gone = DeletionTruth(found, journal, MetadataTruth(), lambda: start)
+    return SourceTruth(found, ((filter, Start()),), start, gone)
 
 
 def copies(*named: tuple[int, int, bytes]) -> PartitionTruth:
@@ -42,6 +44,8 @@ def test_r29_what_is_gone_or_does_not_pass_may_be_left_out() -> None:
     assert places == {LEFT: 3, RIGHT: 3}
     assert source(LEFT, [b"a"], "t").owes(0, 1) is None
     assert source(LEFT, [b"a"], "s").owes(0, 1) == 0
+    altered = source(LEFT, [b"a"])._replace(filters=(("s", Start()), ("t", Start())))
+    assert altered.owes(0, 1) is None and judge(copies((LEFT, 0, b"a")), altered) == {LEFT: 1}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ VARIANTS = [
     ("answer-anywhere", "EachOnce", 7),
     ("position-of-committed", "EachOnce", 8),
     ("front-forgets", "EachOnce", 9),
+    ("begins-at-its-start", "EachOnce", 8),
     ("names-its-own", "EachOnce", 16),
+    ("forgets-taken-away", "EachOnce", 18),
 ]
 
 
@@ -30,9 +32,9 @@ def test_every_variant_is_tested() -> None:
 
 def test_the_rules_hold_where_the_variants_do_not() -> None:
     report = check(Sources(), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 488, 19)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 1952, 21)
 
 
 def test_they_hold_with_more_entries_and_leaders() -> None:
     report = check(Sources(Records=3, Entries=5, Epochs=3), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 7352, 30)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 29408, 32)

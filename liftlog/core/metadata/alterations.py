@@ -25,8 +25,10 @@ ABSENT_IF_NOT = (
     "allow_batches",
     "allow_fast_batches",
     "mirror",
+    "mirror_filter",
     "sources",
     "origins",
+    "starts",
     "subject_messages_max",
 )
 """Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
@@ -50,7 +52,10 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
         values["allow_rollup"] = False
         values["marker_ttl_ms"] = 0
     if changes.mirror == "" or changes.sources == ():
-        values["origins"] = ()
+        values |= {"origins": (), "starts": (), "mirror_filter": ""}
+    elif changes.sources is not UNSET and changes.starts is UNSET and config.starts is not UNSET:
+        names = [name for name, _ in changes.sources]
+        values["starts"] = tuple(start for start in config.starts if start[0] in names)
     values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 
@@ -72,11 +77,15 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
         )
     if changes.origins is not UNSET and (problem := naming_problem(config, changes.origins)):
         return problem
-    if changes.sources:
+    if changes.starts is not UNSET and config.sources is UNSET:
+        return "where a mirror begins is said when it is created, and nothing else begins anywhere"
+    if changes.sources and config.sources is UNSET:
         return (
-            "sources are fixed when a stream is created: they can only end (sources = [], stream alter "
-            "--no-sources)"
+            "sources are not given to a stream that has none: what lies in it does not say how far they are "
+            "copied; create another stream, with this one among its sources"
         )
+    if changes.sources and changes.origins is not UNSET:
+        return "sources and origins are not altered at once: what sources mean follows from their names"
     if changes.read_only is False and (config.sealed is True or changes.sealed is True):
         return "a sealed stream is read-only for ever: create another stream, and publish to that"
     after = altered(config, changes)
@@ -140,6 +149,8 @@ def _text(name: str, value: object) -> str:
         return f"{len(value)} of {notes_bytes(value):,} bytes"
     if name == "sources" and isinstance(value, tuple):
         return ", ".join(f"{source}{filter and f':{filter}'}" for source, filter in value)
+    if name == "starts" and isinstance(value, tuple):
+        return ", ".join(f"{origin} from {start}" for origin, start in value)
     if name == "origins" and isinstance(value, tuple):
         return ", ".join(f"{origin} is {identity}" for origin, identity in value)
     if isinstance(value, tuple):

@@ -2,12 +2,13 @@
 
 What stands behind the "@" is what the nodes' configurations call the other cluster. Which stream that is the
 copy's own configuration says (`origins`), once and for ever: the other cluster's birth or recovery (M5),
-and the stream's id there (I1), as in `1-3f2a90c41d77/12`.
+and the stream's id there (I1), as in `1-3f2a90c41d77/12`. A source that was given later, or was taken away
+(R29), is written there too, if it is of this cluster: `/12`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -49,18 +50,24 @@ def identity(cluster: str, stream: int) -> str:
     return f"{cluster}/{stream}"
 
 
-def elsewhere_of(config: StreamConfig) -> list[str]:
-    """What it copies of other clusters, as it calls that."""
-    sources = () if config.sources is UNSET else config.sources
-    names = [config.mirrors, *(name for name, _ in sources)]
+def _far(names: Iterable[str]) -> list[str]:
+    """Those of other clusters."""
     return [name for name in names if elsewhere(name) is not None]
 
 
-def place_key(number: int) -> int:
-    """R29: by what the position in a source of another cluster is called, which is the source of this number,
-    from 0 on. Those of this cluster are called by their ids.
+def elsewhere_of(config: StreamConfig) -> list[str]:
+    """What it copies of other clusters, as it calls that."""
+    sources = () if config.sources is UNSET else config.sources
+    return _far([config.mirrors, *(name for name, _ in sources)])
+
+
+def place_key(config: StreamConfig, name: str) -> int | None:
+    """R29: by what the position in a source of another cluster is called: -1 is the one that was named first.
+    None: it is no source. Those of this cluster are called by their ids.
     """
-    return -1 - number
+    named = _far(called for called, _ in (() if config.origins is UNSET else config.origins))
+    far = [*named, *(one for one in elsewhere_of(config) if one not in named)]
+    return -1 - far.index(name) if name in far else None
 
 
 def named_origin(config: StreamConfig, name: str) -> str:
@@ -74,13 +81,15 @@ def naming(config: StreamConfig, name: str, found: str) -> tuple[tuple[str, str]
 
 
 def naming_problem(config: StreamConfig, origins: Sequence[tuple[str, str]]) -> str:
-    """Why these cannot be what a stream copies of other clusters; empty if they can."""
-    if not origins and config.origins is UNSET:
+    """Why these cannot be what a stream copies, or has copied; empty if they can."""
+    there = () if config.origins is UNSET else config.origins
+    if not origins and not there:
         return ""
     names, known = [name for name, _ in origins], dict(origins)
-    if len(known) < len(names) or any(name not in elsewhere_of(config) for name in names):
+    more = [name for name in names if name not in dict(there)]
+    if len(known) < len(names) or any(name not in elsewhere_of(config) for name in more):
         return "origins says of streams of other clusters which ones they are, once of each that is copied"
-    for name, identity in () if config.origins is UNSET else config.origins:
+    for name, identity in there:
         if known.get(name) != identity:
             return (
                 f"what stream {config.name!r} calls {name!r} is {identity} for ever, and not "

@@ -75,7 +75,7 @@ ALTERABLE_SINCE: dict[str, int] = {
     "allow_fast_batches": 2,
     "mirror": 2,
     "sources": 2,
-    "origins": 2,
+    **{"origins": 2, "starts": 2},
     "subject_messages_max": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
@@ -101,7 +101,7 @@ _LATER: dict[str, int] = {
     **{"subject_messages_max": 2, "first_offset": 2},
     "activity": 2,
     "sources": 2,
-    "origins": 2,
+    **{"origins": 2, "starts": 2, "mirror_filter": 2},
 }
 """Fields of a new stream's configuration that may be left out: the first level of which a node can read
 them."""

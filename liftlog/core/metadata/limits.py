@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
-from liftlog.core.metadata.elsewhere import elsewhere, naming_problem, place_problem
+from liftlog.core.metadata.elsewhere import elsewhere, place_problem
+from liftlog.messages.copying import start_of
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
@@ -256,7 +257,10 @@ def _markers_problem(config: StreamConfig) -> str:
 def _mirror_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     """R28: why it can be no mirror; empty if it can."""
     if not config.mirrors:
-        return ""
+        return "mirror_filter is of a mirror: say of what" if config.mirror_filter is not UNSET else ""
+    pattern = "" if config.mirror_filter is UNSET else config.mirror_filter
+    if pattern and (problem := subject_problem(pattern)):
+        return f"mirror_filter = {pattern!r}: {problem}"
     if problem := place_problem(config.mirrors):
         return f"mirror = {problem}"
     if elsewhere(config.mirrors) is not None and config.first_offset is not UNSET:
@@ -305,6 +309,23 @@ def _sources_problem(config: StreamConfig, on: Mapping[str, bool]) -> str:
     return _first(_Clash("sources", name, why).problem(here) for name in UNFIT_FOR_COPIES)
 
 
+def _starts_problem(config: StreamConfig) -> str:
+    """R28, R29: why it cannot begin so with what it copies; empty if it can."""
+    starts = () if config.starts is UNSET else config.starts
+    copied = [config.mirrors] if config.mirrors else [name for name, _ in config.sources or ()]
+    names = [name for name, _ in starts]
+    for name, text in starts:
+        if name not in copied or names.count(name) > 1:
+            return f"starts says of {name!r} where to begin: name what is copied, and each once"
+        start = start_of(text)
+        if start is None or start.offset > FIRST_OFFSET_MOST:
+            return (
+                f"starts: {name!r} from {text!r}: say an offset, 0 to {FIRST_OFFSET_MOST}, or a time in "
+                "milliseconds, as in '1764300000000ms'"
+            )
+    return ""
+
+
 def _first(problems: Iterable[str]) -> str:
     return next((problem for problem in problems if problem), "")
 
@@ -326,7 +347,7 @@ def limits_problem(config: StreamConfig) -> str:
         return problem
     if problem := _markers_problem(config) or _mirror_problem(config, on):
         return problem
-    if config.origins is not UNSET and (problem := naming_problem(config, config.origins)):
+    if problem := _starts_problem(config):
         return problem
     if problem := _sources_problem(config, on) or _activity_problem(config, on):
         return problem

@@ -62,6 +62,7 @@ from liftlog.core.metadata.commands import (
     SetVoter,
     TrimActivity,
 )
+from liftlog.core.metadata.gathering import regathered, regathering_problem
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import MoveCommands
@@ -104,9 +105,7 @@ MUTANT_MEMORY = 8
 class Metadata(Records):
     """The replicated state. `apply` is the only way to change it."""
 
-    def __init__(
-        self, guards: Guards, streams_max: int = STREAMS_MAX, activity_room: int = ROOM
-    ) -> None:
+    def __init__(self, guards: Guards, streams_max: int = STREAMS_MAX, activity_room: int = ROOM) -> None:
         super().__init__(activity_room)
         self._mutants = guards.mutants
         self._decides = guards.decides
@@ -508,8 +507,9 @@ class Metadata(Records):
         seen = command.revision == stream.revision or self._mutants.alteration_blind
         if not self._decides(("R19.stale", seen)):
             return STALE
-        config = altered(stream.config, command.changes)
+        config = regathered(self, stream, altered(stream.config, command.changes))
         problem = alteration_problem(stream.config, command.changes)
+        problem = problem or regathering_problem(self, stream, config)
         factor = command.changes.replication_factor
         resized: dict[PartitionId, Sequence[int]] = {}
         if not problem and factor is not UNSET and factor != stream.config.replication_factor:

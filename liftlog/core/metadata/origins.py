@@ -2,24 +2,29 @@
 
 A copy names its origins, and means these streams for ever (I1). An origin was there when the copy was
 created, so its id is the lower one: a stream of that name with a greater id was created later, and is another
-one.
+one. Of a source that was given later the copy's own configuration says the id (`gathering.py`).
 """
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin, naming_problem
 from liftlog.core.metadata.records import Records, StreamState
+from liftlog.messages.copying import is_meant
 from liftlog.types import StreamConfig
 
 
 def creation_problem(records: Records, config: StreamConfig) -> str:
     """Why a stream cannot become this copy now; empty if it can, or is to be none."""
+    unnamed = msgspec.structs.replace(config, origins=UNSET)
+    if config.origins is not UNSET and (problem := naming_problem(unnamed, config.origins)):
+        return problem
     if elsewhere(config.mirrors) is not None:
         return ""  # It may not be reachable now: it is named, and judged, when it answers.
     if not config.mirrors:
-        problems = (_source_problem(records, config, name) for name in sources_of(config))
+        problems = (source_problem(records, config, name) for name in sources_of(config))
         return next((problem for problem in problems if problem), "")
     origin = records.streams.get(config.mirrors)
     if origin is None:
@@ -41,7 +46,8 @@ def sources_of(config: StreamConfig) -> dict[str, str]:
     return {} if config.sources is UNSET else dict(config.sources)
 
 
-def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
+def source_problem(records: Records, config: StreamConfig, name: str) -> str:
+    """R29: why this can be no source of a stream now; empty if it can."""
     if elsewhere(name) is not None:
         return ""
     source = records.streams.get(name)
@@ -58,7 +64,12 @@ def _source_problem(records: Records, config: StreamConfig, name: str) -> str:
 def source_of(records: Records, copy: StreamState, name: str) -> StreamState | None:
     """R29: the source of this name; None if it is there no more, or was never there."""
     source = records.streams.get(name)
-    return source if source is not None and is_origin(copy.id, source.id) else None
+    return source if source is not None and is_source(copy.id, copy.config, name, source.id) else None
+
+
+def is_source(copy: int, config: StreamConfig, name: str, found: int) -> bool:
+    """R29: whether the stream of this id, which bears the name now, is the source that is meant."""
+    return is_meant(copy, named_origin(config, name), found)
 
 
 def is_origin(mirror: int, found: int) -> bool:

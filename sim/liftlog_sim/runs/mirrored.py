@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, named_origin
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin, place_key
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.origins import origin_of
+from liftlog.core.metadata.origins import origin_of, source_of, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.types import PartitionId
 from liftlog_sim.truth.sources import FarSourceTruth
@@ -52,9 +52,12 @@ def _behind_afar(world: World, stream: StreamState) -> str:
 
 def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
     """What a stream with sources has not of one that is there."""
+    wanted = [_key(newest, stream, name) for name in sources_of(stream.config)]
     for partition in stream.partitions:
         places = world.account.places.get(partition, {})
         for id, source in world.account.sources(partition).items():
+            if id not in wanted:
+                continue  # It was taken away.
             if isinstance(source, FarSourceTruth):
                 far = world.cluster.far.stream
                 there = far is not None and source.name == far.identity
@@ -64,3 +67,11 @@ def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
             if owed is not None:
                 return f"{partition} has not copied offset {owed} of its source {source.name}"
     return ""
+
+
+def _key(newest: Metadata, stream: StreamState, name: str) -> int | None:
+    """By what the position in a source is called."""
+    if elsewhere(name) is not None:
+        return place_key(stream.config, name)
+    source = source_of(newest, stream, name)
+    return source.id if source is not None else None

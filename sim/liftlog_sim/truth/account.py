@@ -25,7 +25,7 @@ from liftlog_sim.truth.mirrors import mirrored, mirrored_afar
 from liftlog_sim.truth.parcels import Parcels
 from liftlog_sim.truth.pins import PinTruth
 from liftlog_sim.truth.removals import DeletionTruth
-from liftlog_sim.truth.sources import AnySource, FarSourceTruth, SourceTruth, sourced
+from liftlog_sim.truth.sources import AnySource, FarSourceTruth, Filters, SourceTruth, sourced
 
 
 class Account:
@@ -141,15 +141,18 @@ class Account:
     def _mirrored(self, truth: PartitionTruth, before: int) -> None:
         """MirrorIsPrefix. Of what a mirror has, all else was judged where its origin has it."""
         self.checks.counts["MirrorIsPrefix"] += 1
+        takes = self.metadata.taking[truth.id.stream]
         if self.metadata.mirrors[truth.id.stream] == AFAR:
             if truth.id.stream in self.metadata.saying:
                 self.deletions(truth.id).grown(before)
-            mirrored_afar(truth, self.metadata.named.get((truth.id.stream, ORIGIN)), self.afar, before)
+            naming = self.metadata.named.get((truth.id.stream, ORIGIN))
+            mirrored_afar(truth, naming, self.afar, before, takes)
             return
         origin = self.truth(PartitionId(self.metadata.mirrors[truth.id.stream], truth.id.index))
         if truth.id.stream in self.metadata.saying:
             self.deletions(truth.id).grown(before)
-        mirrored(truth, origin, before, self.furthest_start(origin.id), self.deletions(origin.id))
+        start, gone = self.furthest_start(origin.id), self.deletions(origin.id)
+        mirrored(truth, origin, before, start, gone, takes)
 
     def _sourced(self, truth: PartitionTruth, before: int) -> None:
         """SourcesExact. What is in a copy was judged where its source has it."""
@@ -162,20 +165,20 @@ class Account:
         is of another cluster's (`liftlog/options/copied.py`).
         """
         found: dict[int, AnySource] = {}
-        for stream, filter in self.metadata.sources.get(copy.stream, {}).items():
+        for stream, filters in self.metadata.sources.get(copy.stream, {}).items():
             if stream < 0:
-                found[stream] = self._far_source(copy, filter)
+                found[stream] = self._far_source(copy, filters)
                 continue
             log = PartitionId(stream, copy.index)
             start, gone = self.furthest_start(log), self.deletions(log)
-            found[stream] = SourceTruth(self.truth(log), filter, start, gone)
+            found[stream] = SourceTruth(self.truth(log), filters, start, gone)
         return found
 
-    def _far_source(self, copy: PartitionId, filter: str) -> FarSourceTruth:
+    def _far_source(self, copy: PartitionId, filters: Filters) -> FarSourceTruth:
         naming = self.metadata.named.get((copy.stream, ORIGIN))
         making = self.afar.get(naming.identity) if naming is not None else None
         logs = making.logs if making is not None else []
-        return FarSourceTruth(naming, logs[copy.index] if copy.index < len(logs) else FarLog(), filter)
+        return FarSourceTruth(naming, logs[copy.index] if copy.index < len(logs) else FarLog(), filters)
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from binascii import crc32
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -19,15 +20,18 @@ from msgspec import UNSET
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
-from liftlog.core.metadata.elsewhere import elsewhere
+from liftlog.core.metadata.elsewhere import elsewhere, named_origin, place_key
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.origins import sources_of
+from liftlog.core.metadata.origins import source_of, sources_of
 from liftlog.core.metadata.outbox import ROOM
+from liftlog.core.metadata.records import StreamState
 from liftlog.core.raft.members import decode_members, is_change
+from liftlog.core.replica.copying.passing import taking
 from liftlog.messages import PartitionInfo, StreamInfo
+from liftlog.messages.copying import Start, start_in
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.options.marking import marker_ms
-from liftlog.types import NUMBER_MAX, Entry, InvariantViolation, PartitionId
+from liftlog.types import NUMBER_MAX, Entry, InvariantViolation, PartitionId, Record
 from liftlog_sim.truth.activity import ActivityTruth
 from liftlog_sim.truth.fronts import FrontLeast
 from liftlog_sim.truth.invariants import Violation
@@ -130,14 +134,18 @@ class MetadataTruth:
         """C7: of each stream that begins elsewhere than at 0, where."""
         self.mirrors: dict[int, int] = {}
         """R28: of each mirror, by its id, the stream that it was made a mirror of."""
+        self.taking: dict[int, Callable[[Record], bool]] = {}
+        """Of each mirror, whether it has such a record of that."""
         self.named: dict[tuple[int, str], Naming] = {}
         """Of each copy, and what it calls so of another cluster, which stream that is."""
         self.saying: set[int] = set()
         """Those that have a journal."""
         self.activity: dict[int, ActivityTruth] = {}
         """N12: of each activity stream that there ever was, by its id."""
-        self.sources: dict[int, dict[int, str]] = {}
-        """R29: of each stream with sources, by its id, the ids of these, with their filters."""
+        self.sources: dict[int, dict[int, tuple[tuple[str, Start], ...]]] = {}
+        """R29: of each stream with sources, by its id, what it has copied, with all filters of that,
+        and where it began.
+        """
 
     @property
     def committed(self) -> int:
@@ -209,14 +217,13 @@ class MetadataTruth:
             if stream.config.mirrors and stream.id not in self.mirrors:
                 afar = elsewhere(stream.config.mirrors) is not None
                 self.mirrors[stream.id] = AFAR if afar else state.streams[stream.config.mirrors].id
+                filter = stream.config.mirror_filter
+                begin = start_in(stream.config, stream.config.mirrors)
+                self.taking[stream.id] = taking("" if filter is UNSET else filter, begin)
                 if stream.config.has_journal:
                     self.saying.add(stream.id)
-            if stream.id not in self.sources and (sources := sources_of(stream.config)):
-                ids = [
-                    -1 - number if elsewhere(of) is not None else state.streams[of].id
-                    for number, of in enumerate(sources)
-                ]
-                self.sources[stream.id] = dict(zip(ids, sources.values(), strict=True))
+            if stream.config.sources is not UNSET:
+                self._gathers(stream)
             if keeps := stream.config.keeps_of_subject:
                 self.subject_limits[stream.id] = min(keeps, self.subject_limits.get(stream.id, keeps))
             if holds := stream.config.holds_of_subject:
@@ -229,6 +236,18 @@ class MetadataTruth:
             if record is not None:
                 versions = self._partitions.setdefault(partition, _Versions())
                 versions.note(index, describe_partition(record))
+
+    def _gathers(self, stream: StreamState) -> None:
+        """R29: of one of another cluster nothing is copied before it is named."""
+        known, config = self.sources.setdefault(stream.id, {}), stream.config
+        for name, filter in sources_of(config).items():
+            source = source_of(self._state, stream, name)
+            id = source.id if source is not None else None
+            if elsewhere(name) is not None and named_origin(config, name):
+                id = place_key(config, name)
+            had = (filter, start_in(config, name))
+            if id is not None and had not in known.get(id, ()):
+                known[id] = (*known.get(id, ()), had)
 
     def judge(self, name: str, answer: list[StreamInfo], asked_at: int) -> str:
         """What is wrong with an answer to "which streams are there" (`name` empty) or "what is this stream"

@@ -1,16 +1,17 @@
 """The truth about streams with sources (R29).
 
-    SourcesExact    each record that such a stream has committed is one that a source has committed, as it is
-                    there; of each source they come in its order, each once, and what is left out does not
-                    pass the filter, or is gone there
+SourcesExact    each record that such a stream has committed is one that a source has committed, as it is
+                there; of each source they come in its order, each once, and what is left out does not
+                pass the filter, or is gone there
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from liftlog.core.replica.copying.sourcing import passing
+from liftlog.core.replica.copying.passing import taking
+from liftlog.messages.copying import Start
 from liftlog.options.copied import copy_of
 from liftlog.types import NUMBER_MAX, Record
 from liftlog_sim.devices.elsewhere import FarLog
@@ -18,12 +19,24 @@ from liftlog_sim.truth.invariants import PartitionTruth, Violation
 from liftlog_sim.truth.metadata import Naming
 from liftlog_sim.truth.removals import DeletionTruth
 
+Filters = tuple[tuple[str, Start], ...]
+"""All that a source has had, with where it began. A record that passes none of them is never copied, and one
+that passes all of them is never left out.
+"""
+
+
+def passed_by(filters: Filters, every: bool) -> Callable[[Record], bool]:
+    """Whether a record passes each of them, or any."""
+    passes = [taking(filter, start) for filter, start in filters]
+    judge = all if every else any
+    return lambda record: judge(one(record) for one in passes)
+
 
 class SourceTruth(NamedTuple):
     """One partition of a source. `start`: where that copy of it begins which begins last."""
 
     truth: PartitionTruth
-    filter: str
+    filters: Filters
     start: int
     deletions: DeletionTruth
 
@@ -43,10 +56,10 @@ class SourceTruth(NamedTuple):
 
     def owes(self, begin: int, end: int) -> int | None:
         """The first offset of [begin, end) that passes, and is not known to be gone; None: there is none."""
-        passes, known = passing(self.filter), self.truth.contents.committed
+        passes, known = passed_by(self.filters, every=True), self.truth.contents.committed
         for offset in range(max(begin, self.start), end):
             record = known[offset]
-            if record is not None and passes(record.subject) and self.deletions.end_of(offset) >= NUMBER_MAX:
+            if record is not None and passes(record) and self.deletions.end_of(offset) >= NUMBER_MAX:
                 return offset
         return None
 
@@ -56,7 +69,7 @@ class FarSourceTruth(NamedTuple):
 
     naming: Naming | None
     log: FarLog
-    filter: str
+    filters: Filters
 
     @property
     def name(self) -> str:
@@ -70,10 +83,10 @@ class FarSourceTruth(NamedTuple):
         return self.log.records[offset] if offset < self.end else None
 
     def owes(self, begin: int, end: int) -> int | None:
-        passes = passing(self.filter)
+        passes = passed_by(self.filters, every=True)
         for offset in range(begin, min(end, self.end)):
             record = self.log.has(offset)
-            if record is not None and passes(record.subject):
+            if record is not None and passes(record):
                 return offset
         return None
 
@@ -105,8 +118,8 @@ def _problem(record: Record, sources: Mapping[int, AnySource], places: dict[int,
     original = source.original(at)
     if original is None or _told(original) != _told(record):
         return f"{record.value!r} is not what lies at offset {at} of {source.name}"
-    if not passing(source.filter)(record.subject):
-        return f"{record.subject!r} does not pass {source.filter!r}"
+    if not passed_by(source.filters, every=False)(original):
+        return f"{record.subject!r} does not pass {' or '.join(map(str, source.filters))}"
     if (owed := source.owes(place, at)) is not None:
         return f"offset {owed} of {source.name} was left out, {at} is here"
     places[stream] = at + 1

@@ -18,6 +18,7 @@ from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.elsewhere import ORIGIN, FarStream
 from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.workload.beginning import FILTERED_SHARE, starts
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.operating import StreamOperator
 
@@ -74,6 +75,8 @@ class FarOperator(StreamOperator):
             min(3, self._cluster.knobs.nodes),
             mirror=ORIGIN,
             segment_records=draws.choice((5, 10)),
+            mirror_filter="far.1" if draws.part("filter").random() < FILTERED_SHARE else UNSET,
+            starts=starts(draws.part("starts"), [ORIGIN], self._cluster.kernel.now_us // MILLISECOND),
             removal=True if draws.part("removal").random() < JOURNAL_SHARE else UNSET,
         )
         return CreateStreamRequest(wanted)

@@ -15,6 +15,8 @@ from liftlog.messages import (
 )
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
+from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.workload.beginning import mirror_filter, starts
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.operating import StreamOperator
 
@@ -87,6 +89,8 @@ class Mirrorer(StreamOperator):
             factor,
             mirror=config.name,
             first_offset=first,
+            mirror_filter=mirror_filter(draws.part("filter"), config),
+            starts=starts(draws.part("starts"), [config.name], self._cluster.kernel.now_us // MILLISECOND),
             removal=True if draws.part("removal").random() < JOURNAL_SHARE else UNSET,
         )
         return CreateStreamRequest(wanted)

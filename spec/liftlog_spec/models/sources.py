@@ -6,11 +6,13 @@ passes the filter, with the places of all origins behind it.
 - *The last record says all places*, committed or not: a new leader reads it, and nothing else. By what is
   committed alone it copies again what it has inherited; where a record names its own origin only, the others
   are copied again.
+- *Where an origin begins* is part of its filter: what lies before that does not pass.
 - *What does not pass* moves the place in the leader's memory. The next record that passes says it; a leader
   that comes before that goes through it again.
 - *The last committed record stays*: the front of the log does not pass it.
 - *Answers name the place that was asked for*, and count if the log goes on there now. So a leader may ask
   while something is not committed.
+- *An origin may be taken away, and given again*. Records go on to say its place, and it goes on there.
 
 What is modelled: two origins, whose committed records only grow, of which some do not pass; answers that are
 on their way for as long as they like, and again; elections, which give up what is not committed; the log's
@@ -24,6 +26,8 @@ records in one answer.*
     answer-anywhere            an answer is appended whatever the log has by now
     front-forgets              the front goes with the last record
     names-its-own              a record says the place of its own origin only
+    forgets-taken-away         a record says no place of an origin that was taken away
+    begins-at-its-start        a new leader begins where an origin is said to begin
 """
 
 # mypy: ignore-errors
@@ -42,6 +46,8 @@ class Sources(Model):
         "answer-anywhere",
         "front-forgets",
         "names-its-own",
+        "forgets-taken-away",
+        "begins-at-its-start",
     )
     Records = Constant(2)
     """Of each origin."""
@@ -66,12 +72,14 @@ class Sources(Model):
     place = Var(Fn(Origin, Count))
     """What the leader asks for next, of each origin."""
     answer = Var(Option(Answer))
+    away = Var(Fn(Origin, Bool))
+    """Which were taken away."""
 
     # -- words ---------------------------------------------------------------------------------------------
 
     @definition
     def Passes(s, origin: Origin, at: Offset):
-        """The filter: all but the first record of the one origin, all of the other one."""
+        """The filter: all but the first record of the one origin, which begins at 1; all of the other one."""
         return Or(origin == "right", at > 0)
 
     @definition
@@ -96,7 +104,7 @@ class Sources(Model):
     @action
     def Ask(s, origin: Origin, at: Offset):
         """And the origin answers: the record there, or that it does not pass."""
-        when(at == s.place[origin], at < s.committed[origin])
+        when(at == s.place[origin], at < s.committed[origin], ~s.away[origin])
         s.answer = {"of": origin, "at": at}
 
     @action
@@ -104,6 +112,7 @@ class Sources(Model):
         """The answer comes, or comes again, with a record that passes."""
         when(is_some(s.answer), size(s.log) < s.Entries)
         one = get(s.answer)
+        when(~s.away[one.of])
         if s.variant != "answer-anywhere":
             when(one.at == s.place[one.of])
         when(s.Passes(one.of, one.at))
@@ -113,6 +122,9 @@ class Sources(Model):
         else:
             left = If(one.of == "left", next, s.place["left"])
             right = If(one.of == "left", s.place["right"], next)
+        if s.variant == "forgets-taken-away":
+            left = If(s.away["left"], 0, left)
+            right = If(s.away["right"], 0, right)
         s.log = append(s.log, {"of": one.of, "at": one.at, "left": left, "right": right})
         s.place[one.of] = next
 
@@ -121,10 +133,21 @@ class Sources(Model):
         """It does not pass."""
         when(is_some(s.answer))
         one = get(s.answer)
+        when(~s.away[one.of])
         if s.variant != "answer-anywhere":
             when(one.at == s.place[one.of])
         when(~s.Passes(one.of, one.at))
         s.place[one.of] = one.at + 1
+
+    @action
+    def TakeAway(s, origin: Origin):
+        when(~s.away[origin])
+        s.away[origin] = True
+
+    @action
+    def GiveAgain(s, origin: Origin):
+        when(s.away[origin])
+        s.away[origin] = False
 
     @action
     def Commit(s):
@@ -147,6 +170,8 @@ class Sources(Model):
         left, right = s.Said("left", known), s.Said("right", known)
         if s.variant == "position-in-memory":
             left, right = s.committed["left"], s.committed["right"]
+        if s.variant == "begins-at-its-start":
+            left, right = 1, 0
         s.place["left"] = left
         s.place["right"] = right
         s.log = prefix(s.log, end)

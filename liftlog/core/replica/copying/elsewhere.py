@@ -12,11 +12,9 @@ the name since the one that was named was removed, or another cluster's, which i
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
 from liftlog.core.metadata.commands import UNSENT, AlterStream
 from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named_origin, naming, unfit
-from liftlog.core.metadata.origins import compacted
+from liftlog.core.metadata.origins import compacted, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.state.log import LogState
 from liftlog.messages import AskOrigin, MirrorReply, OriginAnswered, StreamChanges
@@ -46,7 +44,8 @@ class OriginElsewhere:
         """What is to be named is wanted until the configuration says it."""
         stream = self._stream()
         called = self._called(stream)
-        if stream is None or not self._found or named_origin(stream.config, called) or self._ctx.fenced:
+        wanted = stream is not None and called and not named_origin(stream.config, called)
+        if stream is None or not wanted or not self._found or self._ctx.fenced:
             self._found = ""
             return
         config = stream.config
@@ -114,7 +113,7 @@ class OriginElsewhere:
         if config is None:
             return ""
         if self._source:
-            return self._source if config.sources is not UNSET else ""
+            return self._source if self._source in sources_of(config) else ""
         return config.mirrors if elsewhere(config.mirrors) is not None else ""
 
     def _stream(self) -> StreamState | None:

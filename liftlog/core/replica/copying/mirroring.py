@@ -5,6 +5,7 @@
     copied     each record with its offset, time, subject, headers, key and value. Offsets of which nothing is
                left there, since they were deleted, or lie below its log start, have no record here either
     elsewhere  an origin in another cluster is asked by way of the driver (`copying/elsewhere.py`)
+    taken      of these, what its filter matches, from where it begins on: what does not has no record here
     said       where there is a journal (`removal`), which of them that are, before they are copied: what is
                counted, and given to consumers, goes by what the journal says to be gone
     committed  by this partition's own ISR, as any record
@@ -22,10 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.origins import origin_of, standstill
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
+from liftlog.core.replica.copying.passing import begins, taking
 from liftlog.core.replica.publishing.sequencer import compressed
 from liftlog.core.replica.removal.entries import RUNS_MAX, encode_removed
 from liftlog.core.replica.removal.subjectpurge import SubjectPurges
@@ -33,6 +37,7 @@ from liftlog.core.replica.state.log import LogState
 from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import decode_records, encode_sparse, encode_values
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply, OriginAnswered
+from liftlog.messages.copying import Start
 from liftlog.types import Batch, LiftlogError, OffsetRange, PartitionId, Record
 
 GAP_MAX = 1 << 31
@@ -197,6 +202,10 @@ class Mirroring:
             return self._skip(reply.hw)
         if reply.status == FETCH_BELOW_START:
             return self._skip(reply.log_start)
+        begin = min(self._start().offset, reply.hw)
+        if log.leo < begin:
+            ctx.mark("R28.before-start")
+            return self._skip(begin)
         if reply.status != FETCH_OK or reply.next_offset <= log.leo:
             return False
         try:
@@ -207,6 +216,11 @@ class Mirroring:
             return False
         ctx.mark("R28.copied")
         return self._store(*copies)
+
+    def _start(self) -> Start:
+        """Where it begins."""
+        config = self._log.config
+        return begins(config, config.mirrors, self._ctx.mutants) if config is not None else Start()
 
     def _refuse(self, sender: int, reply: MirrorReply, reason: str) -> None:
         """An answer is not copied. `sender` 0: it is of another cluster."""
@@ -266,12 +280,17 @@ class Mirroring:
         And these offsets. Raises LiftlogError, ValueError.
         """
         copies, empty = list[Batch](), list[OffsetRange]()
-        place = self._log.leo
+        place, config = self._log.leo, self._log.config
+        filter = config.mirror_filter if config is not None and config.mirror_filter is not UNSET else ""
+        takes = taking("" if self._ctx.mutants.mirror_filter_ignored else filter, self._start())
         for frame in told_batches(origin, reply):
             end = frame.end_offset
             if end <= place:
                 continue
-            left = [record for record in decode_records(frame) if place <= record.offset < end]
+            there = [record for record in decode_records(frame) if place <= record.offset < end]
+            left = [record for record in there if takes(record)]
+            if len(left) < len(there):
+                self._ctx.mark("R28.filtered")
             if self._ctx.mutants.mirror_closes_gaps and left:
                 left = [one._replace(offset=place + number) for number, one in enumerate(left)]
                 end = place + len(left)

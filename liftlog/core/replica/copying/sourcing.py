@@ -12,12 +12,14 @@ the place at which its source goes on now (guard R29.place), whoever asked for i
 filter is remembered in memory, and written with the next record that does: a leader that follows before that
 reads it once more.
 
+Sources may be altered. A source that was taken away keeps its position, which every record goes on to name as
+long as that stream is there: given again, it goes on where it was. So it does with another filter.
+
 The front of the log never passes the last committed record (`front_max`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -27,6 +29,7 @@ from liftlog.core.metadata.origins import source_of, source_standstill, sources_
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
+from liftlog.core.replica.copying.passing import begins, taking
 from liftlog.core.replica.publishing.sequencer import compressed
 from liftlog.core.replica.state.beginning import first_of
 from liftlog.core.replica.state.log import LogState
@@ -41,8 +44,8 @@ from liftlog.messages import (
     OriginAnswered,
     ReadLog,
 )
+from liftlog.messages.copying import Start, start_in
 from liftlog.options.copied import copied_headers, positions_in, stream_source
-from liftlog.subjects.grammar import pattern_tokens, tokens_match
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 
 FETCH_BYTES = 256 * 1024
@@ -66,13 +69,14 @@ class _Told(NamedTuple):
 
     name: str
     filter: str
+    start: Start
     key: int
 
 
 class _Source:
     """Of one source: what was asked, and how far it is."""
 
-    __slots__ = ("_stands", "afar", "heard", "hw", "waits")
+    __slots__ = ("_id", "_stands", "afar", "heard", "hw", "waits")
 
     def __init__(self, afar: OriginElsewhere | None) -> None:
         self.afar = afar
@@ -81,6 +85,8 @@ class _Source:
         """Whether it has answered."""
         self.hw = 0
         """How far it is committed, as it said last."""
+        self._id = 0
+        """Of this cluster: the stream that was asked last."""
         self._stands = ""
         """Why nothing comes, by the metadata."""
         self.waits = 0
@@ -99,6 +105,13 @@ class _Source:
     def asked(self, ticks: int) -> None:
         """A question is on its way."""
         self.waits = ticks
+
+    def means(self, id: int) -> None:
+        """It is the stream of this id. It was another one, that was removed, if it was taken away, and given
+        again.
+        """
+        if self._id != id:
+            self._id, self.heard, self.hw = id, False, 0
 
     def answered(self) -> None:
         self.waits = 0
@@ -142,20 +155,20 @@ class Sourcing:
         stream = self._ctx.metadata.by_id.get(self._log.id.stream)
         if stream is None or self._positions is None:
             return {}
-        found = {}
+        found, sources = {}, sources_of(stream.config)
         for name, one in self._asked.items():
             key = self._key(stream, name)
-            if key is not None:
-                found[name] = max(0, one.hw - self._positions.get(key, 0))
+            if key is not None and name in sources:
+                start = begins(stream.config, name, self._ctx.mutants)
+                found[name] = max(0, one.hw - self._place(key, start, one.hw))
         return found
 
     def _key(self, stream: StreamState, name: str) -> int | None:
-        """By what its position is called: its id, or, of another cluster, which of the sources it is (-1: the
-        first); None: it was removed.
+        """By what its position is called: its id, or, of another cluster, which of them it is (-1: the first
+        that was named); None: it was removed.
         """
-        names = list(sources_of(stream.config))
         if elsewhere(name) is not None:
-            return place_key(names.index(name)) if name in names else None
+            return place_key(stream.config, name)
         source = source_of(self._ctx.metadata, stream, name)
         return source.id if source is not None else None
 
@@ -225,8 +238,18 @@ class Sourcing:
         for record in records:
             if record.offset == last:
                 self._positions = positions_in(record.headers)
+                if self._ctx.mutants.source_starts_over and self._positions:
+                    self._start_over(self._positions)
                 self.problem = "" if self._positions is not None else NO_POSITION
                 self._ctx.mark("R29.position")
+
+    def _start_over(self, positions: dict[int, int]) -> None:
+        """A planted bug."""
+        stream = self._ctx.metadata.by_id.get(self._log.id.stream)
+        for name in sources_of(stream.config) if stream is not None else ():
+            key = self._key(stream, name) if stream is not None else None
+            if key in positions and stream is not None and start_in(stream.config, name) != Start():
+                positions[key] = start_in(stream.config, name).offset
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -244,7 +267,11 @@ class Sourcing:
         stream = ctx.metadata.by_id.get(log.id.stream)
         if stream is None or not self._know() or log.leo > log.hw:
             return
-        for name in sources_of(stream.config):
+        sources = sources_of(stream.config)
+        for name in [name for name in self._asked if name not in sources]:
+            del self._asked[name]  # It was taken away.
+            ctx.mark("R29.taken-away")
+        for name in sources:
             one = self._of(name)
             if not one.waits:
                 self._ask(stream, name, one)
@@ -254,9 +281,10 @@ class Sourcing:
         source = source_of(ctx.metadata, stream, name)
         stands = source_standstill(stream.config, name, source.config if source is not None else None)
         one.stands(stands)
+        start = begins(stream.config, name, ctx.mutants)
         if one.afar is not None and not stands and self._positions is not None:
             one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
-            one.afar.ask(self._positions.get(self._key(stream, name) or 0, 0), FETCH_BYTES)
+            one.afar.ask(self._place(self._key(stream, name), start, one.hw), FETCH_BYTES)
             return
         if stands or source is None or self._positions is None:
             ctx.mark("R29.stands-still")
@@ -266,7 +294,8 @@ class Sourcing:
         if record is None or not record.leader:
             return
         one.asked(ctx.ticks_of(2 * ctx.config.fetch_wait_ms))
-        place = self._positions.get(source.id, 0)
+        one.means(source.id)
+        place = self._place(source.id, start, one.hw)
         ctx.send(record.leader, MirrorFetch(partition, log.id, place, FETCH_BYTES))
 
     # -- copying ---------------------------------------------------------------------------------------
@@ -281,7 +310,7 @@ class Sourcing:
         reply = afar.hears(event) if afar is not None else None
         if reply is None or filter is None or key is None:
             return False
-        return self._take(0, _Told(event.origin, filter, key), reply)
+        return self._take(0, self._told(stream, event.origin, filter, key), reply)
 
     def on_reply(self, sender: int, reply: MirrorReply) -> bool:
         """A source has answered. Whether there is more here now."""
@@ -291,7 +320,15 @@ class Sourcing:
         found = self._named(stream, reply.origin)
         if found is None:
             return False  # It was removed meanwhile.
-        return self._take(sender, _Told(*found, reply.origin), reply)
+        return self._take(sender, self._told(stream, *found, reply.origin), reply)
+
+    def _told(self, stream: StreamState, name: str, filter: str, key: int) -> _Told:
+        return _Told(name, filter, begins(stream.config, name, self._ctx.mutants), key)
+
+    def _place(self, key: int | None, start: Start, hw: int) -> int:
+        """What is next of a source: no less than where it begins, if it has that much, as it said last."""
+        place = (self._positions or {}).get(key or 0, 0)
+        return max(place, min(start.offset, hw))
 
     def _take(self, sender: int, told: _Told, reply: MirrorReply) -> bool:
         ctx, positions = self._ctx, self._positions
@@ -299,7 +336,7 @@ class Sourcing:
             return False
         one, key = self._of(told.name), told.key
         one.answered()
-        place = positions.get(key, 0)
+        place = self._place(key, told.start, one.hw)
         if not ctx.decides(("R29.place", reply.offset == place)):
             return False
         first = one.says(reply.hw)
@@ -340,11 +377,11 @@ class Sourcing:
     def _copies(self, told: _Told, reply: MirrorReply) -> list[Batch]:
         """Batches of ours with what passes of an answer. Raises LiftlogError, ValueError."""
         origin = PartitionId(reply.origin, self._log.id.index)
-        passes, copies, end = passing(told.filter), list[Batch](), self._log.leo
+        takes, copies, end = taking(told.filter, told.start), list[Batch](), self._log.leo
         time_ms = max(self._ctx.wall_ms, self._log.newest_ms)
         for frame in told_batches(origin, reply):
             there = [one for one in decode_records(frame) if one.offset >= reply.offset]
-            some = [one for one in there if passes(one.subject)]
+            some = [one for one in there if takes(one)]
             if len(some) < len(there):
                 self._ctx.mark("R29.filtered")
             if some:
@@ -352,9 +389,18 @@ class Sourcing:
                 end = copies[-1].end_offset
         return copies
 
+    def _remembered(self) -> dict[int, int]:
+        """The positions that a record names: of all that is, or was, a source, and is there."""
+        metadata, positions = self._ctx.metadata, self._positions or {}
+        stream = metadata.by_id.get(self._log.id.stream)
+        if self._ctx.mutants.source_taken_away_forgotten and stream is not None:
+            keys = [self._key(stream, name) for name in sources_of(stream.config)]
+            return {key: place for key, place in positions.items() if key in keys}
+        return {key: place for key, place in positions.items() if key < 0 or key in metadata.by_id}
+
     def _batch(self, told: _Told, records: list[Record], start: int, time_ms: int) -> Batch:
         config, alone = self._log.config, self._ctx.mutants.source_named_alone
-        others = {} if alone or self._positions is None else self._positions
+        others = {} if alone else self._remembered()
         copies = [
             one._replace(
                 offset=start + number,
@@ -372,9 +418,3 @@ class Sourcing:
         return compressed(self._log.id, batch, config.codec if config is not None else "none")
 
 
-def passing(filter: str) -> Callable[[bytes], bool]:
-    """Whether a record of this subject passes; empty: all do."""
-    if not filter:
-        return lambda subject: True
-    pattern = pattern_tokens(filter)
-    return lambda subject: tokens_match(pattern, subject.decode("utf-8", "replace").split("."))

@@ -7,9 +7,9 @@ CONSTANTS
     None, Records, Entries, Epochs
 
 VARIABLES
-    committed, epoch, log, hw, start, place, answer
+    committed, epoch, log, hw, start, place, answer, away
 
-vars == <<committed, epoch, log, hw, start, place, answer>>
+vars == <<committed, epoch, log, hw, start, place, answer, away>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -22,8 +22,9 @@ TypeOK ==
     /\ start \in (0..Entries)
     /\ place \in [{"left", "right"} -> (0..Records)]
     /\ answer \in ([of: {"left", "right"}, at: (0..Records - 1)] \cup {None})
+    /\ away \in [{"left", "right"} -> BOOLEAN]
 
-\* The filter: all but the first record of the one origin, all of the other one.
+\* The filter: all but the first record of the one origin, which begins at 1; all of the other one.
 Passes(origin, at) ==
     ((origin = "right") \/ (0 < at))
 
@@ -39,47 +40,61 @@ Init ==
     /\ start = 0
     /\ place = [x \in {"left", "right"} |-> 0]
     /\ answer = None
+    /\ away = [x \in {"left", "right"} |-> FALSE]
 
 Grow(origin) ==
     /\ (committed[origin] < Records)
     /\ committed' = [committed EXCEPT ![origin] = (committed[origin] + 1)]
-    /\ UNCHANGED <<epoch, log, hw, start, place, answer>>
+    /\ UNCHANGED <<epoch, log, hw, start, place, answer, away>>
 
 \* And the origin answers: the record there, or that it does not pass.
 Ask(origin, at) ==
     /\ (at = place[origin])
     /\ (at < committed[origin])
+    /\ ~(away[origin])
     /\ answer' = [of |-> origin, at |-> at]
-    /\ UNCHANGED <<committed, epoch, log, hw, start, place>>
+    /\ UNCHANGED <<committed, epoch, log, hw, start, place, away>>
 
 \* The answer comes, or comes again, with a record that passes.
 Take ==
     /\ (answer # None)
     /\ (Len(log) < Entries)
+    /\ ~(away[answer.of])
     /\ (answer.at = place[answer.of])
     /\ Passes(answer.of, answer.at)
     /\ log' = Append(log, [of |-> answer.of, at |-> answer.at, left |-> (IF (answer.of = "left") THEN (answer.at + 1) ELSE place["left"]), right |-> (IF (answer.of = "left") THEN place["right"] ELSE (answer.at + 1))])
     /\ place' = [place EXCEPT ![answer.of] = (answer.at + 1)]
-    /\ UNCHANGED <<committed, epoch, hw, start, answer>>
+    /\ UNCHANGED <<committed, epoch, hw, start, answer, away>>
 
 \* It does not pass.
 PassOver ==
     /\ (answer # None)
+    /\ ~(away[answer.of])
     /\ (answer.at = place[answer.of])
     /\ ~Passes(answer.of, answer.at)
     /\ place' = [place EXCEPT ![answer.of] = (answer.at + 1)]
-    /\ UNCHANGED <<committed, epoch, log, hw, start, answer>>
+    /\ UNCHANGED <<committed, epoch, log, hw, start, answer, away>>
+
+TakeAway(origin) ==
+    /\ ~(away[origin])
+    /\ away' = [away EXCEPT ![origin] = TRUE]
+    /\ UNCHANGED <<committed, epoch, log, hw, start, place, answer>>
+
+GiveAgain(origin) ==
+    /\ away[origin]
+    /\ away' = [away EXCEPT ![origin] = FALSE]
+    /\ UNCHANGED <<committed, epoch, log, hw, start, place, answer>>
 
 Commit ==
     /\ (hw < Len(log))
     /\ hw' = (hw + 1)
-    /\ UNCHANGED <<committed, epoch, log, start, place, answer>>
+    /\ UNCHANGED <<committed, epoch, log, start, place, answer, away>>
 
 \* The front goes by one record; the last one that is committed stays.
 Forget ==
     /\ (start < (hw - 1))
     /\ start' = (start + 1)
-    /\ UNCHANGED <<committed, epoch, log, hw, place, answer>>
+    /\ UNCHANGED <<committed, epoch, log, hw, place, answer, away>>
 
 \* Another one leads, which has this much.
 Elect(end) ==
@@ -89,13 +104,15 @@ Elect(end) ==
     /\ epoch' = (epoch + 1)
     /\ place' = [[place EXCEPT !["left"] = Said("left", end)] EXCEPT !["right"] = Said("right", end)]
     /\ log' = SubSeq(log, 1, MinOf({end, Len(log)}))
-    /\ UNCHANGED <<committed, hw, start, answer>>
+    /\ UNCHANGED <<committed, hw, start, answer, away>>
 
 Next ==
     \/ \E origin \in {"left", "right"} : Grow(origin)
     \/ \E origin \in {"left", "right"}, at \in (0..Records - 1) : Ask(origin, at)
     \/ Take
     \/ PassOver
+    \/ \E origin \in {"left", "right"} : TakeAway(origin)
+    \/ \E origin \in {"left", "right"} : GiveAgain(origin)
     \/ Commit
     \/ Forget
     \/ \E end \in (0..Entries) : Elect(end)
