@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from liftlog.groups.state import share_name
 from liftlog.types import Record
 from liftlog_jepsen.history import HistoryWriter, Mop
 
 
-class Message(Protocol):
+class GivenMessage(Protocol):
     """What a member was given."""
 
     @property
@@ -36,34 +35,23 @@ class Message(Protocol):
     def generation(self) -> int: ...
 
 
-class Member(Protocol):
+class Joining(Protocol):
     """A client's member of a group: an async context, and an iterator of messages."""
 
     async def __aenter__(self) -> Any: ...
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None: ...
-    async def __anext__(self) -> Message: ...
+    async def __anext__(self) -> GivenMessage: ...
     async def commit(self) -> None: ...
 
 
-class Share(Protocol):
-    """One partition, as the group's state has it."""
-
-    @property
-    def owner(self) -> str: ...
-    @property
-    def granted(self) -> int: ...
-    @property
-    def cursor(self) -> int: ...
-
-
-class State(Protocol):
-    """What a group says of itself."""
+class GroupTold(Protocol):
+    """What a group says of itself: each share has `owner`, `granted` and `cursor`."""
 
     @property
     def shares(self) -> Mapping[str, Any]: ...
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=GroupTold)
 
 
 class GroupRecorder:
@@ -84,7 +72,7 @@ class GroupRecorder:
         """What the facts call the group of a share."""
         return f"{self.group} of {share}"
 
-    def member(self, member: Member) -> RecordedMember:
+    def member(self, member: Joining) -> RecordedMember:
         """Somebody who joins."""
         return RecordedMember(self, member)
 
@@ -108,11 +96,11 @@ class GroupRecorder:
 class RecordedMember:
     """A member whose commits are written down."""
 
-    def __init__(self, recorder: GroupRecorder, member: Member) -> None:
+    def __init__(self, recorder: GroupRecorder, member: Joining) -> None:
         self.member = member
         self._recorder = recorder
         self._process = recorder.process()
-        self._in_hand: Message | None = None
+        self._in_hand: GivenMessage | None = None
         self._owned: set[tuple[str, int]] = set()
         """Grants of which it was told that they are its own: once each, as it may go on as somebody else."""
 
@@ -126,7 +114,7 @@ class RecordedMember:
     def __aiter__(self) -> RecordedMember:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> GivenMessage:
         """As the client's. What is done is committed some time, and it is not said when."""
         writer, done = self._recorder.writer, self._in_hand
         self._in_hand = None
@@ -137,8 +125,8 @@ class RecordedMember:
         self._in_hand = await self.member.__anext__()
         return self._in_hand
 
-    def _commit_of(self, done: Message) -> Mop:
-        share = share_name(done.stream, done.partition)
+    def _commit_of(self, done: GivenMessage) -> Mop:
+        share = f"{done.stream}/{done.partition}"
         return Mop("commit", share, done.record.offset + 1, self._recorder.group_of(share), done.generation)
 
     async def commit(self) -> None:

@@ -16,18 +16,21 @@ first, is another one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from liftlog.options.numbered import stored_number
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
 
 TRANSACTION, COMMITS = "txn", "commit"
+_RUN = re.compile(rb"(?i)\r\nliftlog-run: *(\d+)")
+_RECORDS = re.compile(rb"(?i)\r\nliftlog-records: *(\d+)")
+"""Headers of the first record of a processor's message, as docs/processing.md has them."""
 
 
-class Batch(Protocol):
+class GivenBatch(Protocol):
     """Records of the input, and what becomes of them."""
 
     @property
@@ -48,7 +51,7 @@ class Processing(Protocol):
     def read_to(self) -> int: ...
     async def __aenter__(self) -> Any: ...
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None: ...
-    async def __anext__(self) -> Batch: ...
+    async def __anext__(self) -> GivenBatch: ...
 
 
 class ProcessorRecorder:
@@ -148,13 +151,13 @@ class RecordedProcessor:
     def _cursor(self, offset: int) -> Mop:
         return Mop("commit", self._recorder.source, offset, self.processor.producer, self.processor.run)
 
-    def facts(self, batch: Batch) -> list[Mop]:
+    def facts(self, batch: GivenBatch) -> list[Mop]:
         """Of a transaction, whatever comes of it."""
         source, group = self._recorder.source, self.processor.producer
         dealt = [Mop("source", source, one.offset, group) for one in batch.records]
         return [*dealt, self._cursor(batch.next)]
 
-    async def commit(self, batch: Batch, outputs: Sequence[Any]) -> int:
+    async def commit(self, batch: GivenBatch, outputs: Sequence[Any]) -> int:
         """As `RecordedBatch.commit`."""
         writer, sink, facts = self._recorder.writer, self._recorder.sink, self.facts(batch)
         op_id = writer.invoke(self._process, TRANSACTION)
@@ -175,7 +178,7 @@ class RecordedProcessor:
 class RecordedBatch:
     """Records of the input, and what becomes of them."""
 
-    def __init__(self, processor: RecordedProcessor, batch: Batch) -> None:
+    def __init__(self, processor: RecordedProcessor, batch: GivenBatch) -> None:
         self.records, self.next = batch.records, batch.next
         self._processor, self._batch = processor, batch
 
@@ -200,9 +203,10 @@ def _outputs(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
     """
     run, left = 0, 0
     for record in records:
-        number = stored_number(record.headers)
-        if number is not None:
-            run, left = number.numbered.run, number.span
+        said = _RUN.search(record.headers)
+        if said is not None:
+            together = _RECORDS.search(record.headers)
+            run, left = int(said[1]), 1 if together is None else int(together[1])
         if record.value:
             yield record.offset, _named(record.value, run) if left > 0 else record.value.decode()
         left -= 1

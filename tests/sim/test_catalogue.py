@@ -15,9 +15,10 @@ from liftlog.cli import main
 from liftlog.mutants import Mutants
 from liftlog.types import LiftlogError
 from liftlog_sim.catalogue import command
-from liftlog_sim.catalogue.history import ORIGINS, WAITING
+from liftlog_sim.catalogue.history import ORIGINS
 from liftlog_sim.catalogue.page import BEGIN, COMMAND, listing, recorded, switch, table, with_table
 from liftlog_sim.catalogue.smallest import MOST_ENTRIES
+from liftlog_sim.catalogue.unplanted import WAITING
 from liftlog_sim.profiles.mutants import MUTANTS, mutant_named, planted
 from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
 

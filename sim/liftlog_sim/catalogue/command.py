@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.catalogue.history import ORIGINS, WAITING
+from liftlog_sim.catalogue.history import ORIGINS
 from liftlog_sim.catalogue.page import (
     NOT_PLANTED,
     listing,
@@ -26,6 +26,7 @@ from liftlog_sim.catalogue.page import (
     with_table,
 )
 from liftlog_sim.catalogue.smallest import MOST_S, Sought, smallest, summary, told
+from liftlog_sim.catalogue.unplanted import WAITING
 from liftlog_sim.explain.commands import check_budget
 from liftlog_sim.explain.failures import FOLDER, check_folder
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant, mutant_named

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from liftlog.core.guards import REMOVABLE
 from liftlog.types import LiftlogError
-from liftlog_sim.catalogue.history import ORIGINS, WAITING, Origin
+from liftlog_sim.catalogue.history import ORIGINS, Origin
+from liftlog_sim.catalogue.unplanted import WAITING
 from liftlog_sim.explain.words import many
 from liftlog_sim.profiles.mutants import Mutant
 from liftlog_sim.sweeps.catching import KnownCatch, known_seeds

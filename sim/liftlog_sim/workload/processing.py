@@ -69,7 +69,7 @@ class SimulatedProcessor:
         self._seat = seat
         self._turns = self._cluster.chances.turns(f"processor/{seat}", 250 * MILLISECOND)
         self._processes: list[_Process] = []
-        self._openings = processor_facts.Openings(shared)
+        self._openings = processor_facts.SentOpenings(shared)
         self._runs = 0
         self._sent = 0
         self._target: Target | None = None

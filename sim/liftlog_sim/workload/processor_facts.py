@@ -47,7 +47,7 @@ def stored(operation: ClientOperation, offset: int) -> None:
             offset += 1
 
 
-class Openings:
+class SentOpenings:
     """Of one processor: messages that open a run, and say where to begin if nothing is known of it. With one
     that comes again, late, a processor that was forgotten may begin anew. Nobody is told, and who hears
     of that beginning first hears a cursor that one of these may have said.
