@@ -298,15 +298,16 @@ class RaftStage:
     def _do_Replicate(self, n: int, to: int, before: int, many: int) -> None:
         voter = self.voters[n]
         term = voter.raft.term
-        voter.left = []
+        voter.left, newest = [], 0
         if voter.raft.leadership is not None:
-            # The answers below only move what is sent next: they are about entries that were sent (V3).
+            # The answers below only move what is sent next: they are about entries that were sent (V3), and
+            # no older than what was answered before (M1l).
             progress = voter.raft.leadership.progress[to]
-            progress.sent_index = max(progress.sent_index, before)
+            progress.sent_index, newest = max(progress.sent_index, before), progress.accepted_round
         replies = [True, False] if many == 0 else [True, False, True]
         for success in replies:
             voter.left = []
-            voter.receive(to, AppendReply(term, to, success, before, 0, False))
+            voter.receive(to, AppendReply(term, to, success, before, newest, False))
         for queued in voter.left:
             found = queued.message
             if (
