@@ -76,6 +76,13 @@ def add_jetstream(kinds: Any) -> None:
     jetstream.add_argument("--seconds", type=float, default=1.0, help="a round ends after this at the latest")
     jetstream.add_argument("--rounds", type=int, default=3, help="rounds for each (default 3)")
     jetstream.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
+    jetstream.add_argument(
+        "--vs",
+        nargs="+",
+        choices=(DEFAULT, ALWAYS),
+        default=[DEFAULT, ALWAYS],
+        help="what it is compared with (default both; a busy disk may leave no room for jetstream-always)",
+    )
     jetstream.add_argument("--json", action="store_true", help="print one JSON object")
     jetstream.set_defaults(run=run_jetstream)
 
@@ -95,8 +102,7 @@ def run_jetstream(options: argparse.Namespace) -> int:
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         systems: list[DoorSystem] = [
             DoorCluster(scratch, options.replicas),
-            PlainJetStream(scratch, options.replicas, sync_always=False),
-            PlainJetStream(scratch, options.replicas, sync_always=True),
+            *(PlainJetStream(scratch, options.replicas, sync_always=one == ALWAYS) for one in options.vs),
         ]
         for system in systems:
             activity.show(f"starting {system.name}")

@@ -261,6 +261,7 @@ class ClientConnection:
         self._pulls.discard(client)
         self._door.answers(self)
         if isinstance(reply, SpannedRead):
+            self.flush()
             if self._left:
                 release(reply)
                 return

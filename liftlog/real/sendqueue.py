@@ -16,12 +16,15 @@ import trio
 from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
+from liftlog.real.direct import DirectSocket, direct
 
 log = logging.getLogger("liftlog.network")
 
 SPAN_COST_BYTES = 1024 * 1024
 """What a span counts for at least in a queue: a client that does not read holds few files open."""
 ROOM_WAIT_MS = 5
+PIECE_BYTES = 128 * 1024
+"""So much, and the rest of a frame, goes into the socket at once."""
 NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 
 
@@ -35,6 +38,10 @@ class SendQueue:
         self._parts: deque[bytes | FileSpan] = deque()
         self.held = 0
         """Bytes that wait, or are on their way into the socket."""
+        self._socket: DirectSocket | None = None
+        """Where `flush` may send by itself; without it, it wakes the task that pumps."""
+        self._pumping = True
+        """That task sends, or is about to."""
         self._wake = trio.Event()
         self._closed = False
 
@@ -56,17 +63,36 @@ class SendQueue:
         return True
 
     def flush(self) -> None:
-        """Have what is queued sent, by the task that pumps."""
-        if self._parts:
+        """Send what is queued: now, as far as the kernel takes it; the rest, as what lies in files, is for the
+        task that pumps.
+        """
+        parts, socket = self._parts, self._socket
+        if self._pumping or not parts:
+            return
+        while socket is not None and parts and isinstance(parts[0], bytes):
+            piece = self._take()
+            try:
+                sent = socket.send(piece)
+            except OSError:
+                # The connection is broken: the task that pumps finds that out as well, and ends.
+                sent = 0
+            self._let_go(sent)
+            if sent < len(piece):
+                parts.appendleft(piece[sent:])
+                break
+        if parts:
+            self._pumping = True
             self._wake.set()
 
     async def pump(
         self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
     ) -> None:
         """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
+        self._socket = direct(stream, 0)
         try:
             while True:
                 await self._send_all(stream, timeout_s, readers)
+                self._pumping = False
                 self._wake = trio.Event()
                 await self._wake.wait()
         finally:
@@ -89,18 +115,27 @@ class SendQueue:
     ) -> None:
         parts = self._parts
         while parts:
-            part = parts.popleft()
-            if isinstance(part, FileSpan):
-                await send_span(stream, part, timeout_s, readers)
-                self._let_go(cost_bytes(part))
+            if isinstance(parts[0], FileSpan):
+                span = parts.popleft()
+                assert isinstance(span, FileSpan)
+                await send_span(stream, span, timeout_s, readers)
+                self._let_go(cost_bytes(span))
                 continue
-            joined = [part]
-            while parts and isinstance(parts[0], bytes):
-                joined.append(parts.popleft())  # type: ignore[arg-type]
-            data = part if len(joined) == 1 else b"".join(joined)
+            data = self._take()
             with trio.fail_after(timeout_s):
                 await stream.send_all(data)
             self._let_go(len(data))
+
+    def _take(self) -> bytes:
+        """The bytes that go next, up to a piece and the end of the frame that it ends in."""
+        joined: list[bytes] = []
+        size = 0
+        while self._parts and size < PIECE_BYTES and isinstance(self._parts[0], bytes):
+            part = self._parts.popleft()
+            assert isinstance(part, bytes)
+            joined.append(part)
+            size += len(part)
+        return joined[0] if len(joined) == 1 else b"".join(joined)
 
 
 def cost_bytes(part: bytes | FileSpan) -> int:

@@ -30,7 +30,7 @@ RULES = [
     *(f"D{number}" for number in range(1, 6)),
     *(f"C{number}" for number in range(1, 8)),
     *(f"L{number}" for number in range(1, 13)),
-    *(f"V{number}" for number in range(1, 9)),
+    *(f"V{number}" for number in range(1, 10)),
     *(f"U{number}" for number in range(1, 4)),
     *("S1", "S2"),
 ]

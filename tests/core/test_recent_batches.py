@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from liftlog.client.consuming import deliveries_of
 from liftlog.client.recent import RecentBatches
 from liftlog.format import CorruptBatch, decode_records, encode_messages
+from liftlog.messages import PullReply
 from liftlog.types import Batch, Message, PartitionId, Record
 
 LOG = PartitionId(7, 0)
@@ -56,3 +58,28 @@ def test_damage_is_found_and_a_batch_of_another_partition_is_not_taken() -> None
     for log, data in ((LOG, frame(10)[:-1] + b"x"), (PartitionId(8, 0), frame(10))):
         with pytest.raises(CorruptBatch):
             recent.records(log, data)
+
+
+def test_a_batch_with_a_changed_byte_is_not_taken_for_the_one_that_is_kept() -> None:
+    recent = RecentBatches(2)
+    good = frame(10)
+    recent.records(LOG, good)
+    with pytest.raises(CorruptBatch):
+        recent.records(LOG, good[:-1] + bytes([good[-1] ^ 1]))
+    assert recent.records(LOG, good)[12].value == b"value"
+
+
+@pytest.mark.parametrize("to_come", [5, -1])
+def test_deliveries_are_numbered_and_counted_down_where_records_are_missing(to_come: int) -> None:
+    """The second run is delivered again: behind it no fewer are to come for the first time."""
+    runs = [(10, 2, 1), (20, 4, 3), (30, 1, 1)]
+    frames = [frame(10), frame(20), frame(30)]
+    reply = PullReply(LOG, 1, 4, 9, runs, frames, sequence=7, to_come=to_come)
+    given = deliveries_of(LOG, reply, RecentBatches(3))
+    assert [(one.record.offset, one.delivered, one.sequence) for one in given] == [
+        *[(10, 1, 7), (11, 1, 8)],
+        *[(20, 3, 9), (21, 3, 10), (22, 3, 11)],
+        (30, 1, 13),
+    ]
+    assert [one.to_come for one in given] == ([7, 6, 6, 6, 6, 5] if to_come >= 0 else [-1] * 6)
+    assert {(one.epoch, one.recorded) for one in given} == {(4, 9)}

@@ -131,7 +131,7 @@ async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -
         requests = await first.sink.wait_for(ClientRequest, 2)
         second = requests[1]
         assert isinstance(second, ClientRequest)
-        first.clients.reply(second.client, DoneReply("yes"))
+        first.ports.answer(second.client, DoneReply("yes"))
         assert await client.answers(1) == [wire.ClientAnswer(12, DoneReply("yes"))]
         await client.stream.aclose()
         (gone,) = await first.sink.wait_for(ClientGone)

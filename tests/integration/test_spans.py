@@ -71,6 +71,7 @@ class Door:
 
     def __init__(self) -> None:
         self.clients = ClientRegistry()
+        self.ports = TcpPorts(1, addresses(1), self.take, self.clients)
         self.requests: list[ClientRef] = []
         self.gone = 0
         self._moved = trio.Event()
@@ -100,10 +101,9 @@ class Door:
 async def open_door() -> AsyncIterator[tuple[Door, Known]]:
     """A running door with a client that was let in."""
     door = Door()
-    ports = TcpPorts(1, addresses(1), door.take, door.clients)
     async with trio.open_nursery() as nursery:
-        await nursery.start(ports.run)
-        client = await call(ports.client_address)
+        await nursery.start(door.ports.run)
+        client = await call(door.ports.client_address)
         yield door, client
         await client.stream.aclose()
         nursery.cancel_scope.cancel()
@@ -118,9 +118,9 @@ def values_of(answer: wire.ClientAnswer) -> list[bytes]:
 async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store: Store) -> None:
     async with open_door() as (door, client):
         first, second, third = await door.ask(client, 3)
-        door.clients.reply(first, DoneReply("before"))
-        door.clients.reply(second, store.read(store.span(3, 5), store.span(5, BATCHES)))
-        door.clients.reply(third, DoneReply("after"))
+        door.ports.answer(first, DoneReply("before"))
+        door.ports.answer(second, store.read(store.span(3, 5), store.span(5, BATCHES)))
+        door.ports.answer(third, DoneReply("after"))
         before, read, after = await client.answers(3)
         assert (before.number, before.reply) == (1, DoneReply("before"))
         assert (after.number, after.reply) == (3, DoneReply("after"))
@@ -135,7 +135,7 @@ async def test_a_file_whose_name_is_gone_is_still_sent(store: Store) -> None:
         (asked,) = await door.ask(client, 1)
         read = store.read(store.span(0, 8))
         store.disk.remove("log")
-        door.clients.reply(asked, read)
+        door.ports.answer(asked, read)
         (answer,) = await client.answers(1)
         assert values_of(answer) == [VALUE] * 8
         assert store.open_handles() == 0
@@ -146,8 +146,8 @@ async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(
         first, second = await door.ask(client, 2)
         read = store.read(store.span(0, 8))
         os.truncate(store.path, 5 * len(store.batches[0]) + 100)
-        door.clients.reply(first, read)
-        door.clients.reply(second, DoneReply("still here"))
+        door.ports.answer(first, read)
+        door.ports.answer(second, DoneReply("still here"))
         damaged, after = await client.answers(2)
         with pytest.raises(CorruptBatch):
             values_of(damaged)
@@ -163,7 +163,7 @@ async def test_no_handle_stays_open_when_the_client_has_left(store: Store) -> No
         (asked,) = await door.ask(client, 1)
         await client.stream.aclose()
         await door.until(gone=1)
-        door.clients.reply(asked, store.read(store.span(0, 8)))
+        door.ports.answer(asked, store.read(store.span(0, 8)))
         assert store.open_handles() == 0
 
 
@@ -171,7 +171,7 @@ async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: 
     async with open_door() as (door, client):
         clients = await door.ask(client, 5)
         for asked in clients[:4]:
-            door.clients.reply(asked, store.read(*(store.span(0, BATCHES) for _ in range(3))))
+            door.ports.answer(asked, store.read(*(store.span(0, BATCHES) for _ in range(3))))
         await client.stream.receive_some(1000)
         assert store.open_handles() > 0
         await client.stream.aclose()
@@ -179,14 +179,14 @@ async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: 
         with trio.fail_after(15):
             while store.open_handles():
                 await trio.sleep(0.01)
-        door.clients.reply(clients[4], store.read(store.span(0, 1)))
+        door.ports.answer(clients[4], store.read(store.span(0, 1)))
         assert store.open_handles() == 0
 
 
 async def test_no_handle_stays_open_when_the_node_stops_while_sending(store: Store) -> None:
     async with open_door() as (door, client):
         (asked,) = await door.ask(client, 1)
-        door.clients.reply(asked, store.read(*(store.span(0, BATCHES) for _ in range(6))))
+        door.ports.answer(asked, store.read(*(store.span(0, BATCHES) for _ in range(6))))
         await client.stream.receive_some(1000)
         assert store.open_handles() > 0
     assert store.open_handles() == 0
@@ -197,7 +197,7 @@ async def test_a_client_that_does_not_read_holds_few_files_open(store: Store) ->
     async with open_door() as (door, client):
         for round_ in range(1, 5):
             for asked in await door.ask(client, 30):
-                door.clients.reply(asked, store.read(store.span(0, BATCHES)))
+                door.ports.answer(asked, store.read(store.span(0, BATCHES)))
             # One more than is queued may be on its way into the socket.
             assert 0 < store.open_handles() <= limit + 1, round_
     assert store.open_handles() == 0

@@ -396,14 +396,14 @@ async def test_pulls_that_wait_take_no_request_s_place_and_have_a_bound_of_their
         await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 20, "all of them in work")
         # Nothing more is read now, until an answer has left.
         await client.send((900, PullRequest(partition, 1, wait_ms=2000)))
-        node.clients.reply(node.asked[-1], DoneReply("acked"))
+        node.ports.answer(node.asked[-1], DoneReply("acked"))
         acked, answer = await client.answers(2)
         assert (acked.number, acked.reply) == (500 + REQUESTS_MAX - 1, DoneReply("acked"))
         refused = answer.reply
         assert answer.number == 900
         assert isinstance(refused, ErrorReply) and (refused.code, refused.retryable) == (ERR_OVERLOAD, True)
         assert f"{REQUESTS_MAX + 20} pulls" in refused.description
-        node.clients.reply(node.asked[0], PullReply(partition, 1, 1))
+        node.ports.answer(node.asked[0], PullReply(partition, 1, 1))
         assert [each.number for each in await client.answers(1)] == [0]
         await client.send((901, PullRequest(partition, 1, wait_ms=2000)))
         await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 21, "a place for one")
@@ -422,7 +422,7 @@ async def test_what_one_read_brings_is_taken_in_at_once_as_far_as_there_is_room(
         await eventually(lambda: len(node.asked) == REQUESTS_MAX, "as many as may be in work")
         assert node.ports.together == [3, REQUESTS_MAX - 3]
         for one in node.asked[:3]:
-            node.clients.reply(one, DoneReply("acked"))
+            node.ports.answer(one, DoneReply("acked"))
         await eventually(lambda: len(node.asked) == REQUESTS_MAX + 3, "all of them")
         assert node.ports.together == [3, REQUESTS_MAX - 3, 3]
 
@@ -443,18 +443,45 @@ async def test_v7_who_asks_and_does_not_read_is_hung_up_on_before_all_clients_oc
         others = [await call(node.ports.client_address) for _ in range(4)]
         text = "x" * (2 * MIB)
         for asked in await ask(node, greedy, 30):
-            node.clients.reply(asked, DoneReply(text))
+            node.ports.answer(asked, DoneReply(text))
         # Its own bound holds it back first: what does not fit is dropped.
         assert 20 * MIB < node.count("memory_bytes") <= 24 * MIB
         for other in others:
             for asked in await ask(node, other, 8):
-                node.clients.reply(asked, DoneReply(text))
+                node.ports.answer(asked, DoneReply(text))
             assert node.count("memory_bytes") <= 48 * MIB
         await eventually(lambda: node.count("cut") >= 1, "somebody is hung up on")
         assert await hung_up(greedy.stream)
         # The one that came last reads, and gets its answers.
         assert len(await others[-1].answers(8)) == 8
         assert node.count("memory_peak_bytes") <= 48 * MIB
+
+
+async def test_v7_what_one_wake_up_answers_is_bounded_as_what_many_do() -> None:
+    node = Node(limits=NetworkLimits(connection_bytes=24 * MIB, clients_bytes=48 * MIB))
+    async with running(node):
+        client = await call(node.ports.client_address)
+        text = "x" * (2 * MIB)
+        for asked in await ask(node, client, 30):
+            node.clients.reply(asked, DoneReply(text))
+        node.network.flush()
+        assert 20 * MIB < node.count("memory_bytes") <= 24 * MIB
+
+
+async def test_short_answers_of_one_wake_up_arrive_when_it_is_over() -> None:
+    node = Node()
+    async with running(node):
+        client = await call(node.ports.client_address)
+        before = node.count("memory_bytes")
+        asked = await ask(node, client, 5)
+        for number, one in enumerate(asked):
+            node.clients.reply(one, DoneReply(f"answer {number}"))
+        occupied = node.count("memory_bytes")
+        node.network.flush()
+        assert before <= node.count("memory_bytes") < occupied, "requests occupy nothing any more"
+        answers = await client.answers(5)
+        assert [one.reply for one in answers] == [DoneReply(f"answer {number}") for number in range(5)]
+        await eventually(lambda: node.count("memory_bytes") == before, "nothing is occupied")
 
 
 async def test_idle_clients_and_silent_peers_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,7 +494,7 @@ async def test_idle_clients_and_silent_peers_are_hung_up_on(monkeypatch: pytest.
         assert await hung_up(idle.stream) and await hung_up(peer.stream)
         # Who waits for an answer is not idle.
         assert node.count("clients") == 1
-        node.clients.reply(node.asked[0], DoneReply("late"))
+        node.ports.answer(node.asked[0], DoneReply("late"))
         assert (await waiting.answers(1))[0].reply == DoneReply("late")
         assert await hung_up(waiting.stream)
 

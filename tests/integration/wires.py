@@ -20,6 +20,7 @@ from liftlog.real.nats_server import free_port
 from liftlog.real.network import Take, TcpNetwork, listen
 from liftlog.rights.book import shared_book
 from liftlog.rights.needs import NamedStream
+from liftlog.types import ClientRef
 
 CLUSTER = "c"
 SECRETS = Secrets((b"p" * 32,), (b"c" * 32,))
@@ -54,6 +55,7 @@ class TcpPorts:
         self.peer_address = peers[node]
         self.client_address = addresses(node)[node]
 
+        self._clients = clients
         self.together: list[int] = []
         """How many requests of clients were taken in at once."""
 
@@ -73,6 +75,11 @@ class TcpPorts:
             gate=gate or Gate(shared_book(secrets.clients), NoStreams),
             limits=limits or NetworkLimits(),
         )
+
+    def answer(self, client: ClientRef, reply: object) -> None:
+        """As a node does in a wake-up that has nothing else to say."""
+        self._clients.reply(client, reply)
+        self.network.flush()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         peers_at, clients_at = await listen(self.peer_address), await listen(self.client_address)

@@ -13,7 +13,7 @@ from liftlog.jetstream import consumerconfigs
 from liftlog.jetstream.ackwords import AckSubject, AckWord, parse_ack_subject, parse_ack_word
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, effective, from_core, to_core
 from liftlog.jetstream.errors import JsError
-from liftlog.jetstream.leaf import Interests, LeafLogin, LeafMessage, parse_leaf_url
+from liftlog.jetstream.leaf import Interests, LeafLogin, LeafMessage, encode_messages, parse_leaf_url
 from liftlog.jetstream.nextrequests import PullRefused, check_limits, go_duration, parse_next
 from liftlog.jetstream.push import WINDOW_MIN, FlowWindow
 from liftlog.jetstream.statuses import IDLE, last_given
@@ -208,6 +208,25 @@ def test_what_a_leaf_node_sends() -> None:
     assert named.encoded() == b"HMSG inbox $JS.ACK.S.C.1.1.1.1.0@orders.new 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
     block = IDLE.block(last_given(3, 7))
     assert block == b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 7\r\n\r\n"
+
+
+@given(
+    st.lists(
+        st.builds(
+            LeafMessage,
+            st.sampled_from(["inbox", "other", "third"]),
+            st.just("$JS.ACK.S.C.1.1.1.1.0"),
+            st.sampled_from([b"", b"NATS/1.0\r\n\r\n"]),
+            st.binary(max_size=4),
+            st.sampled_from(["", "orders.new"]),
+        ),
+        max_size=6,
+    )
+)
+def test_messages_that_are_sent_together_are_sent_as_each_alone(messages: list[LeafMessage]) -> None:
+    queues = {"inbox": [], "other": ["q"], "third": ["q1", "q2"]}
+    alone = [one.encoded(queues[one.to]) for one in messages]
+    assert encode_messages(messages, queues.__getitem__) == b"".join(alone)
 
 
 def test_interest_is_counted_by_queue_group() -> None:
