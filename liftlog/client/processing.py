@@ -75,8 +75,9 @@ class ProcessedBatch:
         """Store these outputs, at most 1,000, perhaps none, and that all records up to here are done. Returns
         the offset of the first record that was stored.
 
-        Raises ProcessorFenced, and then it is not stored; Unreachable, if nobody says in time whether it is:
-        open the processor anew, which knows; LiftlogError for what cannot be stored.
+        Raises ProcessorFenced: another process goes on, behind these outputs if they were stored and only the
+        answer is lost; Unreachable, if nobody says in time whether they are: open the processor anew, which
+        knows; LiftlogError for what cannot be stored.
         """
         return await self._processor.commit(self, outputs)
 
