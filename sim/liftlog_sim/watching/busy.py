@@ -20,8 +20,10 @@ from liftlog_sim.truth.invariants import Checks, Violation
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
-STEPS_MAX = 4_000
-"""A node's steps in one second. The most that seeds 0:256 of the mix have is 1,075."""
+STEPS_MAX = 8_000
+"""A node's steps in one second. The most that seeds 0:256 of the mix have is 1,075; a test that asks 600
+times a second for a stream comes to 4,972.
+"""
 NOTED_FROM = STEPS_MAX - 1_000
 """The last ones tell what it is that goes on."""
 TOLD = 3
