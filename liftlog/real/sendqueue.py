@@ -63,8 +63,8 @@ class SendQueue:
         return True
 
     def flush(self) -> None:
-        """Send what is queued: now, as far as the kernel takes it; the rest, as what lies in files, is for the
-        task that pumps.
+        """Send what is queued: now, as far as the kernel takes it; the rest, and what lies in files, is for
+        the task that pumps.
         """
         parts, socket = self._parts, self._socket
         if self._pumping or not parts:
