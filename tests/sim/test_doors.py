@@ -64,7 +64,7 @@ def test_L9_S1_each_key_of_a_bucket_is_linearizable(tmp_path: Path) -> None:
 
 
 def test_S1_a_get_that_a_deposed_leader_answers_shows_in_the_registers(tmp_path: Path) -> None:
-    options = RunOptions(seed=11, profile="doors", duration_s=20, mutant="subjects_without_round")
+    options = RunOptions(seed=4, profile="doors", duration_s=20, mutant="subjects_without_round")
     assert run_seed(options).invariant == "SubjectAnswersTrue"
     assert False in valid(write_registers(tmp_path, registers(options, judged=False)))
 
@@ -83,7 +83,7 @@ def test_L9_S1_on_spark_the_keys_of_three_runs_are_linearizable_and_those_of_a_b
     for seed in range(3):
         found = registers(RunOptions(seed=seed, profile="doors", duration_s=20))
         right += write_registers(tmp_path / f"seed-{seed}", found)
-    options = RunOptions(seed=11, profile="doors", duration_s=20, mutant="subjects_without_round")
+    options = RunOptions(seed=4, profile="doors", duration_s=20, mutant="subjects_without_round")
     wrong = write_registers(tmp_path / "bug", registers(options, judged=False))
     words = ["jepsen", "check", "--json", "--model", "cas-register", "--format", FORMAT, "--initial", "nil"]
     for files, verdict in ((right, 0), (wrong, 1)):

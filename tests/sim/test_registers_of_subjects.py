@@ -80,7 +80,7 @@ def test_sends_and_answers_become_what_is_done_to_registers() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", [37, 150])
+@pytest.mark.parametrize("seed", [37, 158])
 def test_L9_each_subject_of_a_run_is_linearizable(seed: int, tmp_path: Path) -> None:
     found = registers(RunOptions(seed=seed, duration_s=30))
     done = Counter(one.f for its in found.values() for one in its)
