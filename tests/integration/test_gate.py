@@ -119,8 +119,8 @@ async def test_V9_answers_show_what_a_client_may_see(door: Door) -> None:
             known = await call(door.ports.client_address, secrets=secrets)
             await known.send((1, StreamInfoRequest()), (2, ClusterStatusRequest()))
             await eventually(lambda: len(door.events) == 2, "two requests came in")
-            door.clients.reply(door.asked().client, StreamInfoReply(streams))
-            door.clients.reply(door.asked().client, ClusterStatusReply(1, 1, 1, 1, [], copies, {}))
+            door.ports.answer(door.asked().client, StreamInfoReply(streams))
+            door.ports.answer(door.asked().client, ClusterStatusReply(1, 1, 1, 1, [], copies, {}))
             first, second = [answer.reply for answer in await known.answers(2)]
             assert isinstance(first, StreamInfoReply)
             assert isinstance(second, ClusterStatusReply)
