@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SWEPT = range(*map(int, read_record(ROOT / RECORD).seeds.split(":")))
 KNOWN = known_seeds(ROOT / "tests" / "golden" / "mutants.json")
 UNSEEN = ("K5.inherited",)
-"""A bug that no seed of the mix below `SEARCH_SEEDS` catches at present: 61 worlds of its profile were searched,
-and 263 of others. The last world that told of it changed when Raft's refusals ceased to multiply; the sweep has
-606 cases in which the guard decides, and tests of the core have the case.
+"""A bug that no seed of the mix below `SEARCH_SEEDS` catches at present: 61 worlds of its profile were
+searched, and 263 of others. The last world that told of it changed when Raft's refusals ceased to multiply;
+the sweep has 606 cases in which the guard decides, and tests of the core have the case.
 """
 SEEN = [mutant for mutant in MUTANTS if mutant.name not in UNSEEN]
 
