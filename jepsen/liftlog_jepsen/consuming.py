@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient
 
 ACKING, GIVING_UP = "ack", "term"
 STARTS_AT_ALL, STARTS_AT = "all", "offset"
@@ -106,33 +107,13 @@ class SendAnswer(Protocol):
 P = TypeVar("P", bound=SendAnswer)
 
 
-class ConsumerRecorder:
-    """Of one log, `key`. Everything that is written to that log has to be published here.
-
-    `first_process`: from here on clients are numbered, as processes that nobody else in the history is.
-    """
+class ConsumerRecorder(ClientRecorder):
+    """Of one log, `key`. Everything that is written to that log has to be published here."""
 
     def __init__(self, writer: HistoryWriter, key: str, *, first_process: int = 1) -> None:
-        self.writer, self.key = writer, key
-        self._next_process = first_process
+        super().__init__(writer, first_process)
+        self.key = key
         self._publisher = self.process()
-
-    def process(self) -> int:
-        """The number of somebody new. One who does not know an outcome goes on as another."""
-        self._next_process += 1
-        return self._next_process - 1
-
-    async def doing(
-        self, f: str, process: int, what: Callable[[], Awaitable[T]], *told: Mop
-    ) -> tuple[int, T]:
-        """Begin an operation, do it, and leave its end to the caller. `told`: facts, should it not end."""
-        op_id = self.writer.invoke(process, f)
-        self.writer.mops(op_id, told)
-        try:
-            return op_id, await what()
-        except Exception as error:
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
 
     async def consumer(self, make: Callable[[], Awaitable[Consuming]]) -> RecordedConsumer:
         """Make a consumer, or find it."""
@@ -167,33 +148,21 @@ class ConsumerRecorder:
 
     async def final_read(self, read: Callable[[], Awaitable[Mapping[int, str]]]) -> Mapping[int, str]:
         """All that is in the log, value by offset, when nobody publishes any more."""
-        op_id = self.writer.invoke(self.process(), FINAL_POLL, self.key)
-        try:
-            there = await read()
-        except Exception as error:
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
+        op_id, there = await self.doing(FINAL_POLL, self.process(), read, Mop("poll", self.key))
         self.writer.ok_poll(op_id, self.key, sorted(there), [there[offset] for offset in sorted(there)])
         return there
 
 
-class RecordedConsumer:
-    """A client's consumer whose answers are written down. It is one process until an outcome is unknown."""
+class RecordedConsumer(RecordedClient):
+    """A client's consumer whose answers are written down."""
 
     def __init__(self, recorder: ConsumerRecorder, consumer: Consuming) -> None:
+        super().__init__(recorder)
         self.consumer = consumer
         self._recorder = recorder
-        self._process = recorder.process()
 
     def _fact(self, f: str, offset: int | None, epoch: int | None = None) -> Mop:
         return Mop(f, self._recorder.key, offset, self.consumer.number, epoch)
-
-    async def _doing(self, f: str, what: Callable[[], Awaitable[T]], *told: Mop) -> tuple[int, T]:
-        try:
-            return await self._recorder.doing(f, self._process, what, *told)
-        except Exception:
-            self._process = self._recorder.process()
-            raise
 
     async def fetch(self, messages: int = 100, *, wait_ms: int = 1000) -> Sequence[Given]:
         """As the client's."""

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from liftlog.types import Record
 from liftlog_jepsen.history import HistoryWriter, Mop
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient
 
 
 class GivenMessage(Protocol):
@@ -54,19 +55,12 @@ class GroupTold(Protocol):
 S = TypeVar("S", bound=GroupTold)
 
 
-class GroupRecorder:
-    """Of one group. `first_process`: from here on members are numbered, as processes that nobody else in the
-    history is.
-    """
+class GroupRecorder(ClientRecorder):
+    """Of one group."""
 
     def __init__(self, writer: HistoryWriter, group: str, *, first_process: int = 1) -> None:
-        self.writer, self.group = writer, group
-        self._next_process = first_process
-
-    def process(self) -> int:
-        """The number of somebody new."""
-        self._next_process += 1
-        return self._next_process - 1
+        super().__init__(writer, first_process)
+        self.group = group
 
     def group_of(self, share: str) -> str:
         """What the facts call the group of a share."""
@@ -78,12 +72,7 @@ class GroupRecorder:
 
     async def state(self, ask: Callable[[], Awaitable[S]]) -> S:
         """What the group says of itself: who has a partition by which grant, and how far it is."""
-        op_id = self.writer.invoke(self.process(), "group-info")
-        try:
-            state = await ask()
-        except BaseException as error:
-            self.writer.fail(op_id, f"{type(error).__name__}: {error}")
-            raise
+        op_id, state = await self.doing("group-info", self.process(), ask)
         facts: list[Mop] = []
         for share, its in sorted(state.shares.items()):
             group = self.group_of(share)
@@ -93,13 +82,13 @@ class GroupRecorder:
         return state
 
 
-class RecordedMember:
+class RecordedMember(RecordedClient):
     """A member whose commits are written down."""
 
     def __init__(self, recorder: GroupRecorder, member: Joining) -> None:
+        super().__init__(recorder)
         self.member = member
         self._recorder = recorder
-        self._process = recorder.process()
         self._in_hand: GivenMessage | None = None
         self._owned: set[tuple[str, int]] = set()
         """Grants of which it was told that they are its own: once each, as it may go on as somebody else."""
@@ -130,22 +119,14 @@ class RecordedMember:
         return Mop("commit", share, done.record.offset + 1, self._recorder.group_of(share), done.generation)
 
     async def commit(self) -> None:
-        """As the client's."""
-        writer, done = self._recorder.writer, self._in_hand
-        self._in_hand = None
+        """As the client's. One that was replaced may have committed it, and only the answer is lost."""
+        done, self._in_hand = self._in_hand, None
         if done is None:
             await self.member.commit()
             return
-        op_id, fact = writer.invoke(self._process, "commit"), self._commit_of(done)
-        writer.mops(op_id, [fact])
-        try:
-            await self.member.commit()
-        except BaseException as error:
-            # One that was replaced may have committed it, and only the answer is lost.
-            writer.info(op_id, f"{type(error).__name__}: {error}")
-            self._process = self._recorder.process()
-            raise
+        fact = self._commit_of(done)
+        op_id, _ = await self._doing("commit", self.member.commit, fact)
         grant = fact.key, done.generation
         own = [Mop("own", fact.key, None, fact.value, done.generation)] if grant not in self._owned else []
         self._owned.add(grant)
-        writer.ok(op_id, mops=[fact, *own])
+        self._recorder.writer.ok(op_id, mops=[fact, *own])

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient
 
 TRANSACTION, COMMITS = "txn", "commit"
 _RUN = re.compile(rb"(?i)\r\nliftlog-run: *(\d+)")
@@ -54,29 +55,16 @@ class Processing(Protocol):
     async def __anext__(self) -> GivenBatch: ...
 
 
-class ProcessorRecorder:
-    """Of processors that read one log and store into another one, in one thread.
-
-    `first_process`: from here on their runs are numbered, as processes that nobody else in the history is.
-    """
+class ProcessorRecorder(ClientRecorder):
+    """Of processors that read one log and store into another one."""
 
     def __init__(self, writer: HistoryWriter, source: str, sink: str, *, first_process: int = 1) -> None:
-        self.writer, self.source, self.sink = writer, source, sink
-        self._next_process = first_process
-
-    def process(self) -> int:
-        """The number of somebody new."""
-        self._next_process += 1
-        return self._next_process - 1
+        super().__init__(writer, first_process)
+        self.source, self.sink = source, sink
 
     async def final_read(self, read: Callable[[], Awaitable[Sequence[Record]]]) -> Sequence[Record]:
         """All that is in the log of the outputs, when nobody stores any more."""
-        op_id = self.writer.invoke(self.process(), FINAL_POLL, self.sink)
-        try:
-            there = await read()
-        except BaseException as error:
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
+        op_id, there = await self.doing(FINAL_POLL, self.process(), read, Mop("poll", self.sink))
         outputs = list(_outputs(there))
         offsets = [offset for offset, _ in outputs]
         self.writer.ok_poll(op_id, self.sink, offsets, [value for _, value in outputs])
@@ -87,35 +75,28 @@ class ProcessorRecorder:
         self, processor: Processing, begin: int | None = None
     ) -> AsyncIterator[RecordedProcessor]:
         """Open a run. `begin`: as the processor was given it."""
-        process = self.process()
-        op_id = self.writer.invoke(process, TRANSACTION)
-        if begin is not None:
-            self.writer.mops(op_id, [Mop("commit", self.source, begin, processor.producer)])
-        try:
-            await processor.__aenter__()
-        except BaseException as error:
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
+        perhaps = [] if begin is None else [Mop("commit", self.source, begin, processor.producer)]
+        op_id, _ = await self.doing(TRANSACTION, self.process(), processor.__aenter__, *perhaps)
         group, at, run = processor.producer, processor.position, processor.run
         facts = [Mop("join", group, None, None, run), Mop("fetch-commit", self.source, at, group)]
         if at == begin:
             facts.append(Mop("commit", self.source, at, group, run))
         self.writer.ok(op_id, mops=facts)
         try:
-            yield RecordedProcessor(self, processor, process)
+            yield RecordedProcessor(self, processor)
         except BaseException as error:
             await processor.__aexit__(type(error), error, error.__traceback__)
             raise
         await processor.__aexit__(None, None, None)
 
 
-class RecordedProcessor:
+class RecordedProcessor(RecordedClient):
     """An open run whose batches are written down."""
 
-    def __init__(self, recorder: ProcessorRecorder, processor: Processing, process: int) -> None:
+    def __init__(self, recorder: ProcessorRecorder, processor: Processing) -> None:
+        super().__init__(recorder)
         self.processor = processor
         self._recorder = recorder
-        self._process = process
         self._stored = processor.position
 
     def __aiter__(self) -> RecordedProcessor:
@@ -158,19 +139,13 @@ class RecordedProcessor:
         return [*dealt, self._cursor(batch.next)]
 
     async def commit(self, batch: GivenBatch, outputs: Sequence[Any]) -> int:
-        """As `RecordedBatch.commit`."""
-        writer, sink, facts = self._recorder.writer, self._recorder.sink, self.facts(batch)
-        op_id = writer.invoke(self._process, TRANSACTION)
+        """As `RecordedBatch.commit`. Who was replaced may have stored it: only the answer is lost then."""
+        sink, facts = self._recorder.sink, self.facts(batch)
         texts = [_named(_value(output), self.processor.run) for output in outputs]
-        writer.mops(op_id, [*facts, *(Mop("send", sink, None, text) for text in texts)])
-        try:
-            first = await batch.commit(outputs)
-        except BaseException as error:
-            # One that was replaced may have stored it, and only the answer is lost.
-            writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
+        perhaps = [Mop("send", sink, None, text) for text in texts]
+        op_id, first = await self._doing(TRANSACTION, lambda: batch.commit(outputs), *facts, *perhaps)
         sent = [Mop("send", sink, first + place, text) for place, text in enumerate(texts)]
-        writer.ok(op_id, mops=[*facts, *sent])
+        self._recorder.writer.ok(op_id, mops=[*facts, *sent])
         self._stored = batch.next
         return first
 

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from liftlog.cli import main
 from liftlog.client import ConsumerConfig, ConsumerInfo, RequestFailed
 from liftlog.client.on_trio import TrioClient
 from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from liftlog_jepsen.consuming import ConsumerRecorder, Given, RecordedConsumer
 from liftlog_jepsen.history import History, HistoryWriter
-from liftlog_jepsen.parquet import write_parquet
 from tests.integration.cluster import Harness, until, with_cluster
+from tests.integration.judging import judge
 from tests.jepsen.promise_stories import broken
 
 pytestmark = pytest.mark.real
@@ -112,16 +111,6 @@ class Scene:
 
 def leaves_every_seventh_once(one: Given) -> bool:
     return one.delivered == 1 and one.record.offset % 7 == 0
-
-
-def judge(history: History, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On Spark, and without."""
-    assert broken(history) == []
-    write_parquet(history, folder / "history")
-    capsys.readouterr()
-    assert main(["jepsen", "check", str(folder / "history"), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["verdict"], result["anomalies"]) == ("valid", [])
 
 
 def counts(history: History) -> list[int]:
