@@ -11,17 +11,16 @@ A node is a client there, as any other: it reads, and asks which streams there a
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
 
 from liftlog.addresses import is_address
 from liftlog.api.handshake import NO_SECRET
+from liftlog.namedtables import NAME, NAME_WORDS, check_table, named_tables
 from liftlog.security import read_secrets
 from liftlog.types import LiftlogError
 
-NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 CLUSTERS_MAX = 16
 NODES_MAX = 64
 KINDS: dict[str, type] = {"nodes": list, "cluster": str, "client_secret_file": str, "insecure": bool}
@@ -54,22 +53,15 @@ class OtherCluster(msgspec.Struct, frozen=True):
 
 def read_clusters(table: object, source: str) -> tuple[OtherCluster, ...]:
     """What [clusters] of a configuration file says. Raises LiftlogError."""
-    if not isinstance(table, dict) or not all(isinstance(value, dict) for value in table.values()):
-        raise LiftlogError(f"{source}: [clusters] must hold a table for each other cluster: [clusters.NAME]")
-    if len(table) > CLUSTERS_MAX:
-        raise LiftlogError(f"{source}: [clusters] has {len(table)} tables; accepted: up to {CLUSTERS_MAX}")
-    return tuple([_read(name, value, source) for name, value in table.items()])
+    tables = named_tables(table, "clusters", "other cluster", source)
+    if len(tables) > CLUSTERS_MAX:
+        raise LiftlogError(f"{source}: [clusters] has {len(tables)} tables; accepted: up to {CLUSTERS_MAX}")
+    return tuple([_read(name, one, source) for name, one in tables.items()])
 
 
 def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
     where = f"{source}: [clusters.{name}]"
-    if not NAME.fullmatch(name):
-        raise LiftlogError(f"{where}: use 1 to 64 letters, digits, '_' or '-' as a name")
-    for key, value in table.items():
-        if key not in KINDS:
-            raise LiftlogError(f"{where}: unknown key '{key}'; there are: {', '.join(KINDS)}")
-        if type(value) is not KINDS[key]:
-            raise LiftlogError(f"{where} {key} = {value!r}; it must be a {KINDS[key].__name__}")
+    check_table(where, name, table, KINDS)
     nodes, cluster = table.get("nodes", []), table.get("cluster", name)
     assert isinstance(nodes, list)
     good = all(isinstance(node, str) and is_address(node) for node in nodes)
@@ -79,7 +71,7 @@ def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
             "clients reach it"
         )
     if not isinstance(cluster, str) or not NAME.fullmatch(cluster):
-        raise LiftlogError(f"{where} cluster = {cluster!r}; use 1 to 64 letters, digits, '_' or '-'")
+        raise LiftlogError(f"{where} cluster = {cluster!r}; use {NAME_WORDS}")
     file, insecure = table.get("client_secret_file"), table.get("insecure", False)
     if (file is None) == (insecure is False):
         remedy = "keep one of them" if file is not None else "name the file that holds its clients' secret"

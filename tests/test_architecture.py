@@ -93,6 +93,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
     "liftlog.rights": (
         "liftlog.types",
+        "liftlog.namedtables",
         "liftlog.messages",
         "liftlog.subjects",
         "liftlog.groups",
@@ -100,8 +101,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.driver": ("liftlog.types", "liftlog.messages", "liftlog.ports"),
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.format"),
+    "liftlog.namedtables": ("liftlog.types",),
     "liftlog.otherclusters": (
         "liftlog.types",
+        "liftlog.namedtables",
         "liftlog.addresses",
         "liftlog.security",
         "liftlog.api.handshake",

@@ -16,7 +16,6 @@ let in, and told where the nodes are.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -25,8 +24,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from liftlog.messages.copying import AT
+from liftlog.namedtables import check_table, named_tables
 from liftlog.rights.client import BY_STREAM, OPERATE, ClientRights
-from liftlog.rights.names import AT, is_reserved, pattern_problem
+from liftlog.rights.names import is_reserved, pattern_problem
 from liftlog.security import read_secrets
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import LiftlogError
@@ -38,8 +39,6 @@ FILE_BYTES_MAX = 1024 * 1024
 SECRET_FILE, GROUPS_KEY, SUBJECTS = "secret_file", "groups", "subjects"
 LISTS = (*BY_STREAM, GROUPS_KEY, SUBJECTS)
 KINDS: Mapping[str, type] = {SECRET_FILE: str, **dict.fromkeys(LISTS, list), OPERATE: bool}
-
-_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 
 
 class NamedClient(NamedTuple):
@@ -57,9 +56,7 @@ def read_clients(path: Path) -> tuple[NamedClient, ...]:
             raise LiftlogError(
                 f"{path}: unknown key or table '{key}'; there is: [clients.NAME] for each client"
             )
-    tables = document.get("clients", {})
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise LiftlogError(f"{path}: [clients] must hold a table for each client: [clients.NAME]")
+    tables = named_tables(document.get("clients", {}), "clients", "client", str(path))
     if not 1 <= len(tables) <= CLIENTS_MAX:
         raise LiftlogError(f"{path} has {len(tables)} clients; accepted: 1 to {CLIENTS_MAX}")
     return tuple([_client(name, table, path) for name, table in tables.items()])
@@ -88,14 +85,7 @@ def _document(path: Path) -> dict[str, object]:
 
 def _client(name: str, table: dict[str, object], path: Path) -> NamedClient:
     where = f"{path}: [clients.{name}]"
-    if not _NAME.fullmatch(name):
-        raise LiftlogError(f"{where}: use 1 to 64 letters, digits, '_' or '-' as a client's name")
-    for key, value in table.items():
-        if key not in KINDS:
-            raise LiftlogError(f"{where}: unknown key '{key}'; there are: {', '.join(KINDS)}")
-        if type(value) is not KINDS[key]:
-            wanted = {str: "a text in quotes", list: "a list of texts", bool: "true or false"}[KINDS[key]]
-            raise LiftlogError(f"{where} {key} = {value!r}; it must be {wanted}")
+    check_table(where, name, table, KINDS, "a client's name")
     secret = table.get(SECRET_FILE)
     if not isinstance(secret, str) or not secret:
         raise LiftlogError(
