@@ -386,11 +386,7 @@ class NatsBus:
             return
         if self._socket is not None:
             data = b"".join(self._outgoing)
-            try:
-                sent = self._socket.send(data)
-            except OSError:
-                # The connection is broken: the task that writes finds that out as well, and ends it.
-                sent = 0
+            sent = self._socket.send(data)
             self._outgoing.clear()
             self._outgoing_bytes = len(data) - sent
             if sent == len(data):

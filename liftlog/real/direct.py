@@ -51,10 +51,12 @@ class DirectSocket:
         return data
 
     def send(self, data: bytes | memoryview) -> int:
-        """How many bytes the kernel has taken, 0 if it has no room now. Raises OSError."""
+        """How many bytes the kernel has taken: 0 if it has no room now, or if the connection is broken, which
+        the task that waits for room finds out as well, and ends.
+        """
         try:
             return os.write(self._socket.fileno(), data)
-        except BlockingIOError:
+        except OSError:
             return 0
 
 

@@ -94,11 +94,7 @@ class PeerLanes:
             piece = self._take()
             if not piece:
                 return
-            try:
-                sent = socket.send(piece)
-            except OSError:
-                # The connection is broken: the task below finds that out as well, and ends.
-                sent = 0
+            sent = socket.send(piece)
             self._let_go(sent)
             if sent < len(piece):
                 self._rest = piece[sent:]

@@ -71,11 +71,7 @@ class SendQueue:
             return
         while socket is not None and parts and isinstance(parts[0], bytes):
             piece = self._take()
-            try:
-                sent = socket.send(piece)
-            except OSError:
-                # The connection is broken: the task that pumps finds that out as well, and ends.
-                sent = 0
+            sent = socket.send(piece)
             self._let_go(sent)
             if sent < len(piece):
                 parts.appendleft(piece[sent:])
