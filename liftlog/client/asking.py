@@ -22,6 +22,7 @@ from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.messages import ClientMessage, ClusterStatusReply, ClusterStatusRequest
+from liftlog.messages.rightstold import NAMED
 from liftlog.types import LiftlogError
 
 T = TypeVar("T")
@@ -29,8 +30,6 @@ T = TypeVar("T")
 ATTEMPT_TIMEOUT_S = 3.0
 LOOK_S = 0.05
 """How often is looked whether NATS has complained of a request that has no answer yet."""
-NAMED = "rights.named"
-"""Counter in the status that a node shows to a client with a name."""
 STATUS = "CLUSTER.STATUS"
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from liftlog.messages import ClusterStatusReply
+from liftlog.messages.rightstold import CLIENTS, DIGEST, MISTAKEN
 from liftlog.rights.book import shown_digest
-
-DIGEST, MISTAKEN, CLIENTS = "rights.digest", "rights.mistaken", "rights.clients"
 
 
 def digests(answers: Mapping[int, ClusterStatusReply]) -> dict[int, str]:

@@ -22,6 +22,7 @@ from liftlog.eyes.durations import Durations
 from liftlog.eyes.health import missing
 from liftlog.eyes.measures import Measures
 from liftlog.eyes.names import Family
+from liftlog.messages.rightstold import MISTAKEN, REFUSALS
 from liftlog.real.bus import OUTGOING_LIMIT_BYTES
 from liftlog.real.server import Parts
 from liftlog.types import PartitionId
@@ -288,8 +289,8 @@ class Readings:
         yield _one(names.CONNECTIONS_REFUSED, counters["network.refused"])
         yield _one(names.CONNECTIONS_CUT, counters["network.cut"])
         counters = self._parts.gate.counters
-        yield _one(names.RIGHTS_REFUSED, counters.get("rights.refused", 0))
-        yield _one(names.RIGHTS_MISTAKEN, counters.get("rights.mistaken", 0))
+        yield _one(names.RIGHTS_REFUSED, counters.get(REFUSALS, 0))
+        yield _one(names.RIGHTS_MISTAKEN, counters.get(MISTAKEN, 0))
 
 
 def lags(labels: tuple[str, str], copy: Replica) -> Iterator[Sample]:

@@ -15,6 +15,7 @@ import trio
 
 from liftlog.eventlog import say
 from liftlog.messages import ClientMessage, ClusterStatusReply, ErrorReply, StreamInfoReply
+from liftlog.messages.rightstold import CLIENTS, DIGEST, MISTAKEN, NAMED, READ_AGAIN, REFUSALS
 from liftlog.real.rarelog import RareLog
 from liftlog.rights.book import RightsBook, shown_digest
 from liftlog.rights.client import ClientRights
@@ -22,9 +23,6 @@ from liftlog.rights.needs import KnownStreams, refusal
 from liftlog.types import LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.network")
-
-NAMED = "rights.named"
-"""Counter in the status that is shown to a client with a name."""
 
 
 class Gate:
@@ -45,14 +43,14 @@ class Gate:
         self._asked = trio.Event()
         self._changed: Callable[[], None] = lambda: None
         self._rare = RareLog(log)
-        self._counters = {"rights.refused": 0, "rights.read": 0, "rights.mistaken": 0}
+        self._counters = dict.fromkeys((REFUSALS, READ_AGAIN, MISTAKEN), 0)
 
     @property
     def counters(self) -> dict[str, int]:
         """Nothing where no file says of clients."""
         if not self.book.digest:
             return {}
-        return self._counters | {"rights.digest": self.book.digest, "rights.clients": self.book.clients}
+        return self._counters | {DIGEST: self.book.digest, CLIENTS: self.book.clients}
 
     def on_change(self, changed: Callable[[], None]) -> None:
         """`changed`: called when other rights are in force."""
@@ -68,7 +66,7 @@ class Gate:
             return None
         found = refusal(client, request, self._streams())
         if found is not None and not found.retryable:
-            self._counters["rights.refused"] += 1
+            self._counters[REFUSALS] += 1
             text = f"refused {self._words(request)}: {found.description}"
             self._rare.warning(f"right {client.name}", text)
         return found
@@ -121,13 +119,13 @@ class Gate:
         try:
             book = await trio.to_thread.run_sync(read)
         except LiftlogError as error:
-            self._counters["rights.mistaken"] = 1
+            self._counters[MISTAKEN] = 1
             text = f"clients keep the rights that they had: {error}; correct that, and send SIGHUP again"
             say(logging.ERROR, "rights", text, digest=shown_digest(self.book.digest))
             return
         before, self.book = self.book, book
-        self._counters["rights.mistaken"] = 0
-        self._counters["rights.read"] += 1
+        self._counters[MISTAKEN] = 0
+        self._counters[READ_AGAIN] += 1
         self._changed()
         same = "are as they were" if book.holders == before.holders else "are in force from now on"
         what = (

@@ -11,7 +11,7 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 
 from liftlog.api.nats_api import answer_payload
-from liftlog.client.asking import NAMED, ApiAsker, ForbiddenByNats
+from liftlog.client.asking import ApiAsker, ForbiddenByNats
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.messages import (
@@ -22,6 +22,7 @@ from liftlog.messages import (
     NodeInfo,
     RebalanceRequest,
 )
+from liftlog.messages.rightstold import NAMED
 
 CONTACT = NodeInfo(1, True, 1, "h:1", True)
 

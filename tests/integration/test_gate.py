@@ -23,7 +23,8 @@ from liftlog.messages import (
     StreamInfoReply,
     StreamInfoRequest,
 )
-from liftlog.real.gate import NAMED, Gate
+from liftlog.messages.rightstold import NAMED
+from liftlog.real.gate import Gate
 from liftlog.rights.book import RightsBook
 from liftlog.rights.client import EVERYTHING, ClientRights
 from liftlog.types import LiftlogError, PartitionId, StreamConfig
