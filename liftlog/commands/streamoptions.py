@@ -66,8 +66,6 @@ def add_sharing(create: argparse.ArgumentParser) -> None:
         help="have what this stream has, of the subjects of FILTER if there is one, and take nothing else; "
         "may be given again",
     )
-
-
     create.add_argument(
         "--mirror-filter",
         default=UNSET,

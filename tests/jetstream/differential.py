@@ -241,9 +241,9 @@ class Performer:
     some and a consumer has a filter."""
     complaint: str = ""
     """What the last error said; it is shown and not compared."""
-    kept: list[int] = field(default_factory=list)
-    """How many messages a stream with interest had after each step: on nats-server it is noted, and liftlog
-    waits for it."""
+    kept: dict[int, int] = field(default_factory=dict)
+    """How many messages a stream with interest had, by the number of the step before: on nats-server it is
+    noted, and liftlog waits for it."""
     performed: int = 0
 
     async def perform(self, plan: list[Step]) -> list[Any]:
@@ -258,10 +258,10 @@ class Performer:
 
     async def _note(self) -> None:
         if (self.config or {}).get("retention") != "interest":
-            self.kept += [] if self.user.liftlog else [-1]
-        elif not self.user.liftlog:
-            self.kept.append((await self.user.info()).state.messages)
-        elif self.performed < len(self.kept):
+            return
+        if not self.user.liftlog:
+            self.kept[self.performed] = (await self.user.info()).state.messages
+        elif self.performed in self.kept:
             await self._as_many(self.kept[self.performed])
 
     async def _as_many(self, count: int) -> None:
@@ -535,7 +535,7 @@ def _with_headers(told: Any) -> Any:
     return told
 
 
-async def played(plan: list[Step], server: Server, kept: list[int]) -> tuple[list[Any], list[Any]]:
+async def played(plan: list[Step], server: Server, kept: dict[int, int]) -> tuple[list[Any], list[Any]]:
     """What came of the steps, and what was there at the end. `kept`: as `Performer` has it."""
     async with User.of(server) as user:
         performer = Performer(user, kept=kept)
@@ -550,7 +550,7 @@ async def differences(plan: list[Step], one: Server, other: Server) -> list[str]
     """
     found: list[str] = []
     for _ in range(PLAYED_MAX):
-        kept: list[int] = []
+        kept: dict[int, int] = {}
         left, left_end = await played(plan, one, kept)
         right, right_end = await played(plan, other, kept)
         if left == right and left_end == right_end:
