@@ -14,10 +14,10 @@ from msgspec import UNSET
 from liftlog.client.client import Client
 from liftlog.client.reader import EARLIEST, NEW
 from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
-from liftlog.core.metadata.elsewhere import elsewhere, place_key
+from liftlog.core.metadata.elsewhere import place_key
 from liftlog.core.metadata.origins import is_origin, is_source, source_standstill, sources_of, standstill
 from liftlog.messages import MATCHING_SUBJECTS, StreamInfo, SubjectReply
-from liftlog.messages.copying import start_in
+from liftlog.messages.copying import elsewhere, start_in
 from liftlog.options.copied import positions_in
 from liftlog.types import LiftlogError, StreamConfig
 

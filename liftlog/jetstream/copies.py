@@ -28,7 +28,7 @@ from liftlog.jetstream.errors import (
     Fault,
 )
 from liftlog.messages import StreamInfo
-from liftlog.messages.copying import Start, is_meant, start_in
+from liftlog.messages.copying import Elsewhere, Start, elsewhere, is_meant, start_in
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import StreamConfig
 
@@ -104,7 +104,6 @@ BESIDE: dict[str, str] = {
     "allow_atomic": "nothing is published to it",
 }
 """Fields that a stream that copies others cannot have, and why."""
-AT = "@"
 _DOMAIN = re.compile(r"\$JS\.([A-Za-z0-9_-]{1,64})\.API")
 NONE_OF_IT: tuple[object, ...] = (None, False, 0, -1, [])
 
@@ -153,7 +152,7 @@ def _called(source: JsSource) -> str:
             "deliver, where the domain is what the nodes' configurations call the other cluster "
             "([clusters.<domain>])"
         )
-    return f"{source.name}{AT}{domain[1]}"
+    return str(Elsewhere(source.name, domain[1]))
 
 
 def refuse_unknown(config: StreamConfig, known: tuple[str, ...] | None) -> None:
@@ -162,11 +161,11 @@ def refuse_unknown(config: StreamConfig, known: tuple[str, ...] | None) -> None:
         return
     sources = () if config.sources is UNSET else config.sources
     for name in (config.mirrors, *(name for name, _ in sources)):
-        cluster = name.rpartition(AT)[2]
-        if AT in name and cluster not in known:
+        place = elsewhere(name)
+        if place is not None and place.cluster not in known:
             raise STREAM_INVALID.because(
-                f"external: no domain {cluster!r} is known here: name that cluster in the nodes' "
-                f"configurations ([clusters.{cluster}])"
+                f"external: no domain {place.cluster!r} is known here: name that cluster in the nodes' "
+                f"configurations ([clusters.{place.cluster}])"
             )
 
 
@@ -243,8 +242,8 @@ def _told(config: StreamConfig, called: str, filter: str) -> SourceAnswer:
 
 def _told_name(called: str) -> tuple[str, External | UnsetType]:
     """Its name, and where else it is."""
-    name, at, domain = called.rpartition(AT)
-    return (name, External(f"$JS.{domain}.API")) if at else (called, UNSET)
+    place = elsewhere(called)
+    return (called, UNSET) if place is None else (place.stream, External(f"$JS.{place.cluster}.API"))
 
 
 def told_sources(config: StreamConfig) -> list[SourceAnswer] | UnsetType:

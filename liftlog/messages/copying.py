@@ -10,6 +10,8 @@ from liftlog.messages.clients import ReadReply
 from liftlog.messages.peers import FETCH_BELOW_START, FETCH_OK, MirrorReply
 from liftlog.types import PartitionId, StreamConfig
 
+AT = "@"
+"""Before what the nodes' configurations call another cluster, behind a stream's name (R28)."""
 MS = "ms"
 """Behind a time, where an offset may stand too."""
 
@@ -42,6 +44,22 @@ def below_start(copy: PartitionId, offset: int, origin: int, hw: int, log_start:
         batches=[],
         origin=origin,
     )
+
+
+class Elsewhere(NamedTuple):
+    """A stream's name, and that of its cluster."""
+
+    stream: str
+    cluster: str
+
+    def __str__(self) -> str:
+        return f"{self.stream}{AT}{self.cluster}"
+
+
+def elsewhere(name: str) -> Elsewhere | None:
+    """What a name says of another cluster; None: it is of this one."""
+    stream, at, cluster = name.rpartition(AT)
+    return Elsewhere(stream, cluster) if at else None
 
 
 def is_meant(copy: int, said: str, found: int) -> bool:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 
 from liftlog.groups.streams import INTERNAL
+from liftlog.messages.copying import AT
 from liftlog.subjects.grammar import ANY, REST
-
-AT = "@"
-"""Before the name of another cluster (R28)."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9_\-*]{1,64}(?:@[A-Za-z0-9_\-*]{1,64})?")
 

@@ -9,27 +9,12 @@ and the stream's id there (I1), as in `1-3f2a90c41d77/12`. A source that was giv
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec import UNSET
 
 from liftlog.messages import intake
+from liftlog.messages.copying import elsewhere
 from liftlog.types import StreamConfig
-
-AT = "@"
-
-
-class Elsewhere(NamedTuple):
-    """A stream's name, and that of its cluster."""
-
-    stream: str
-    cluster: str
-
-
-def elsewhere(name: str) -> Elsewhere | None:
-    """What a name says of another cluster; None: it is of this one."""
-    stream, at, cluster = name.rpartition(AT)
-    return Elsewhere(stream, cluster) if at else None
 
 
 def place_problem(name: str) -> str:

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, identity, named_origin
+from liftlog.core.metadata.elsewhere import identity, named_origin
 from liftlog.core.metadata.limits import SOURCES_MAX
 from liftlog.core.metadata.origins import origin_of, source_of, source_problem, sources_of
 from liftlog.core.metadata.records import Records, StreamState
+from liftlog.messages.copying import elsewhere
 from liftlog.types import StreamConfig
 
 

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.bounds import TTL_LEAST_MS, TTL_MOST_MS
-from liftlog.core.metadata.elsewhere import elsewhere, place_problem
-from liftlog.messages.copying import start_of
+from liftlog.core.metadata.elsewhere import place_problem
+from liftlog.messages.copying import elsewhere, start_of
 from liftlog.subjects.grammar import subject_problem
 from liftlog.types import FIRST_OFFSET_MOST, NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 

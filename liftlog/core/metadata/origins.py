@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, named_origin, naming_problem
+from liftlog.core.metadata.elsewhere import named_origin, naming_problem, place_key
 from liftlog.core.metadata.records import Records, StreamState
-from liftlog.messages.copying import is_meant
+from liftlog.messages.copying import elsewhere, is_meant
 from liftlog.types import StreamConfig
 
 
@@ -65,6 +65,16 @@ def source_of(records: Records, copy: StreamState, name: str) -> StreamState | N
     """R29: the source of this name; None if it is there no more, or was never there."""
     source = records.streams.get(name)
     return source if source is not None and is_source(copy.id, copy.config, name, source.id) else None
+
+
+def position_key(records: Records, copy: StreamState, name: str) -> int | None:
+    """R29: by what the position in a source is called: its id, or, of another cluster, which of these it is
+    (-1: the first that was named); None: it is none, or was removed.
+    """
+    if elsewhere(name) is not None:
+        return place_key(copy.config, name)
+    source = source_of(records, copy, name)
+    return source.id if source is not None else None
 
 
 def is_source(copy: int, config: StreamConfig, name: str, found: int) -> bool:

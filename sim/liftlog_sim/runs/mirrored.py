@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, named_origin, place_key
+from liftlog.core.metadata.elsewhere import named_origin
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.origins import origin_of, source_of, sources_of
+from liftlog.core.metadata.origins import origin_of, position_key, sources_of
 from liftlog.core.metadata.records import StreamState
+from liftlog.messages.copying import elsewhere
 from liftlog.types import PartitionId
 from liftlog_sim.truth.sources import FarSourceTruth
 from liftlog_sim.world import World
@@ -52,7 +53,7 @@ def _behind_afar(world: World, stream: StreamState) -> str:
 
 def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
     """What a stream with sources has not of one that is there."""
-    wanted = [_key(newest, stream, name) for name in sources_of(stream.config)]
+    wanted = [position_key(newest, stream, name) for name in sources_of(stream.config)]
     for partition in stream.partitions:
         places = world.account.places.get(partition, {})
         for id, source in world.account.sources(partition).items():
@@ -67,11 +68,3 @@ def _lacking(world: World, newest: Metadata, stream: StreamState) -> str:
             if owed is not None:
                 return f"{partition} has not copied offset {owed} of its source {source.name}"
     return ""
-
-
-def _key(newest: Metadata, stream: StreamState, name: str) -> int | None:
-    """By what the position in a source is called."""
-    if elsewhere(name) is not None:
-        return place_key(stream.config, name)
-    source = source_of(newest, stream, name)
-    return source.id if source is not None else None

@@ -20,15 +20,15 @@ from msgspec import UNSET
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
-from liftlog.core.metadata.elsewhere import elsewhere, named_origin, place_key
+from liftlog.core.metadata.elsewhere import named_origin
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.origins import source_of, sources_of
+from liftlog.core.metadata.origins import position_key, sources_of
 from liftlog.core.metadata.outbox import ROOM
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.replica.copying.passing import taking
 from liftlog.messages import PartitionInfo, StreamInfo
-from liftlog.messages.copying import Start, start_in
+from liftlog.messages.copying import Start, elsewhere, start_in
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.options.marking import marker_ms
 from liftlog.types import NUMBER_MAX, Entry, InvariantViolation, PartitionId, Record
@@ -241,10 +241,9 @@ class MetadataTruth:
         """R29: of one of another cluster nothing is copied before it is named."""
         known, config = self.sources.setdefault(stream.id, {}), stream.config
         for name, filter in sources_of(config).items():
-            source = source_of(self._state, stream, name)
-            id = source.id if source is not None else None
-            if elsewhere(name) is not None and named_origin(config, name):
-                id = place_key(config, name)
+            id = position_key(self._state, stream, name)
+            if elsewhere(name) is not None and not named_origin(config, name):
+                continue
             had = (filter, start_in(config, name))
             if id is not None and had not in known.get(id, ()):
                 known[id] = (*known.get(id, ()), had)

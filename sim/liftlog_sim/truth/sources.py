@@ -1,8 +1,8 @@
 """The truth about streams with sources (R29).
 
-SourcesExact    each record that such a stream has committed is one that a source has committed, as it is
-                there; of each source they come in its order, each once, and what is left out does not
-                pass the filter, or is gone there
+    SourcesExact    each record that such a stream has committed is one that a source has committed, as it is
+                    there; of each source they come in its order, each once, and what is left out does not
+                    pass the filter, or is gone there
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from liftlog.core.metadata.elsewhere import elsewhere
-from liftlog.messages.copying import Start
+from liftlog.messages.copying import Start, elsewhere
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.clock import WALL_START_MS

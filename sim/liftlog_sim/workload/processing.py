@@ -178,9 +178,10 @@ class SimulatedProcessor:
             sent = [payload]
         process.name, process.to = sent[0], to
         now_us = self._cluster.kernel.now_us
-        process.operations = [ClientOperation("send", self.number, target, now_us, value) for value in sent]
         if self._shared.keep_values:
             process.operations = [processor_facts.begun(self._shared, target, sent, facts)]
+        else:
+            process.operations = [ClientOperation("send", self.number, target, now_us, one) for one in sent]
         self._shared.perform(process.operations)
         headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines)
         reply = INBOX + b"%d." % self.number + process.name

@@ -13,11 +13,12 @@ the name since the one that was named was removed, or another cluster's, which i
 from __future__ import annotations
 
 from liftlog.core.metadata.commands import UNSENT, AlterStream
-from liftlog.core.metadata.elsewhere import another, elsewhere, identity, named_origin, naming, unfit
+from liftlog.core.metadata.elsewhere import another, identity, named_origin, naming, unfit
 from liftlog.core.metadata.origins import compacted, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.state.log import LogState
 from liftlog.messages import AskOrigin, MirrorReply, OriginAnswered, StreamChanges
+from liftlog.messages.copying import elsewhere
 from liftlog.types import PartitionId, StreamConfig
 
 UNHEARD = "the other cluster has not answered this leader yet"

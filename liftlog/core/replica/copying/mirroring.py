@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere
 from liftlog.core.metadata.origins import origin_of, standstill
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
@@ -37,7 +36,7 @@ from liftlog.core.replica.state.log import LogState
 from liftlog.core.replica.state.role import LeaderState
 from liftlog.format import decode_records, encode_sparse, encode_values
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, MirrorFetch, MirrorReply, OriginAnswered
-from liftlog.messages.copying import Start
+from liftlog.messages.copying import Start, elsewhere
 from liftlog.types import Batch, LiftlogError, OffsetRange, PartitionId, Record
 
 GAP_MAX = 1 << 31

@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from liftlog.core.metadata.elsewhere import elsewhere, place_key
-from liftlog.core.metadata.origins import source_of, source_standstill, sources_of
+from liftlog.core.metadata.origins import position_key, source_of, source_standstill, sources_of
 from liftlog.core.metadata.records import StreamState
 from liftlog.core.replica.copying.elsewhere import OriginElsewhere
 from liftlog.core.replica.copying.origin import told_batches
@@ -44,7 +43,7 @@ from liftlog.messages import (
     OriginAnswered,
     ReadLog,
 )
-from liftlog.messages.copying import Start, start_in
+from liftlog.messages.copying import Start, elsewhere, start_in
 from liftlog.options.copied import copied_headers, positions_in, stream_source
 from liftlog.types import Batch, LiftlogError, PartitionId, Record
 
@@ -164,13 +163,7 @@ class Sourcing:
         return found
 
     def _key(self, stream: StreamState, name: str) -> int | None:
-        """By what its position is called: its id, or, of another cluster, which of them it is (-1: the first
-        that was named); None: it was removed.
-        """
-        if elsewhere(name) is not None:
-            return place_key(stream.config, name)
-        source = source_of(self._ctx.metadata, stream, name)
-        return source.id if source is not None else None
+        return position_key(self._ctx.metadata, stream, name)
 
     def _of(self, name: str) -> _Source:
         """What is known of a source."""
@@ -246,10 +239,12 @@ class Sourcing:
     def _start_over(self, positions: dict[int, int]) -> None:
         """A planted bug."""
         stream = self._ctx.metadata.by_id.get(self._log.id.stream)
-        for name in sources_of(stream.config) if stream is not None else ():
-            key = self._key(stream, name) if stream is not None else None
-            if key in positions and stream is not None and start_in(stream.config, name) != Start():
-                positions[key] = start_in(stream.config, name).offset
+        if stream is None:
+            return
+        for name in sources_of(stream.config):
+            key, start = self._key(stream, name), start_in(stream.config, name)
+            if key in positions and start != Start():
+                positions[key] = start.offset
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -416,5 +411,3 @@ class Sourcing:
         ]
         batch = encode_records(self._log.id, self._leading.epoch, copies)
         return compressed(self._log.id, batch, config.codec if config is not None else "none")
-
-

@@ -120,10 +120,10 @@ class ExpectedPlaces:
         """
         message = self._messages[number]
         asked = dict.fromkeys(subject for subject, _ in wish.lasts(message.subject))
-        if self._ctx.mutants.asks_for_ever and all(self._lasts.last_of(one) is not None for one in asked):
+        if self._ctx.mutants.asks_for_ever:
+            if any(self._lasts.last_of(one) is None for one in asked):
+                return tuple(asked)
             asked = {}
-        elif self._ctx.mutants.asks_for_ever:
-            return tuple(asked)
         if self._lasts.counts.most:
             asked |= dict.fromkeys(subjects_of([message], [wish]))
         return tuple(asked) or (message.subject,)
