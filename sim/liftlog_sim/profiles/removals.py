@@ -25,6 +25,8 @@ PLAIN_SHARE = 0.4
 
 AFAR_SHARE = 0.5
 """In so many of them there is a mirror of another cluster's stream too."""
+HEIRS_SHARE = 0.4
+"""In so many worlds of a stream without interest whose leaders go, each new one is asked at once."""
 SOURCES_SHARE = 0.5
 """In so many of these worlds there is a stream with sources too."""
 
@@ -198,7 +200,7 @@ def inherited(draws: Draws) -> Knobs:
         for name in names
     ]
     letters = StreamConfig("dead", "dead.letters", 1, 3, dedupe_window_ms=600_000)
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         nodes=3,
         streams=(*streams, letters),
@@ -216,6 +218,24 @@ def inherited(draws: Draws) -> Knobs:
         consume_interval_us=draws.choice((100, 200)) * MILLISECOND,
         duration_us=40 * SECOND,
         **storing(draws),
+    )
+    asked = "s1" in names and draws.part("heirs").random() < HEIRS_SHARE
+    return _asked_at_once(knobs) if asked else knobs
+
+
+def _asked_at_once(knobs: Knobs) -> Knobs:
+    """Messages come all the time and take their time, so that whoever begins to lead has some of which it
+    does not know that they were acknowledged, and clients are there at once (K5).
+    """
+    return msgspec.structs.replace(
+        knobs,
+        asks_heirs=True,
+        network=NetworkOptions(500, 5_000, 0.0, 0.01, 0.0, 0),
+        publish_interval_us=40 * MILLISECOND,
+        burst_max=6,
+        fault_interval_us=1000 * MILLISECOND,
+        fault_duration_us=1000 * MILLISECOND,
+        duration_us=20 * SECOND,
     )
 
 
