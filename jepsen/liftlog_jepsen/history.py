@@ -539,6 +539,15 @@ class HistoryWriter:
         self._unordered(range(op_id, op_id + 1))
         return op_id
 
+    def record(self, process: int, f: str, mops: Sequence[Mop], t_inv_ns: int, t_ret_ns: int) -> int:
+        """Any operation that is known only afterwards, and was `ok`. Positions come from the times."""
+        op_id = self._open(1, process, f, t_inv_ns)
+        self.mops(op_id, mops)
+        self.history.t_ret[op_id] = t_ret_ns
+        self.history.outcome[op_id] = OK
+        self._unordered(range(op_id, op_id + 1))
+        return op_id
+
     def flush(self) -> None:
         """Hand everything that has completed to the operating system. Without a stream: nothing to do."""
         if self._stream is not None:
