@@ -177,6 +177,7 @@ class Reader:
             except Violation as violation:
                 self._account.fail(violation)
             if good:
+                operation.hw = reply.hw
                 operation.end("ok", now_us, epoch=reply.epoch)
             else:
                 operation.end("fail", now_us, error="damaged answer")
@@ -245,7 +246,7 @@ class Reader:
             if record.key is not None:
                 progress.last[record.key] = record
             if self._shared.keep_values:
-                operation.values.append((record.offset, record.value or b""))
+                operation.records.append((record, batch.epoch))
 
     # -- offsets -------------------------------------------------------------------------------------------
 
