@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from liftlog.types import Record
+from liftlog.format import decode_records
+from liftlog.types import Batch, Record
 from liftlog_jepsen.history import Mop
 from liftlog_sim.workload.targets import Target
 
@@ -84,3 +85,10 @@ class ClientOperation:
         self.incarnation = incarnation
         self.offset = offset
         self.error = error
+
+    def told(self, hw: int, batches: Sequence[Batch], position: int) -> None:
+        """A poll from `position` on was answered with these."""
+        self.hw = hw
+        for batch in batches:
+            records = (record for record in decode_records(batch) if record.offset >= position)
+            self.records += [(record, batch.epoch) for record in records]
