@@ -173,17 +173,20 @@ def deleted_value_back(history: History) -> History:
     raise AssertionError("no key was deleted that had a value")
 
 
-TAMPERED: dict[str, Tamper] = {
+OF_CUTS: dict[str, Tamper] = {
     "hw-back": hw_back,
     "read-above-hw": read_above_hw,
     "read-truncated": read_truncated,
+}
+"""By the anomaly that it makes, of a log from which something was cut off that somebody knew."""
+OF_NUMBERS: dict[str, Tamper] = {
     "sequence-duplicate": sequence_duplicate,
     "sequence-reordered": sequence_reordered,
     "sequence-gap": sequence_gap,
     "fenced-producer": fenced_producer,
 }
-"""By the anomaly that it makes, of a log with numbered messages from which something was cut off."""
-TAMPERED_KEYS: dict[str, Tamper] = {
+"""The same of a log with numbered messages."""
+OF_KEYS: dict[str, Tamper] = {
     "last-value-lost": last_value_lost,
     "deleted-value-back": deleted_value_back,
 }

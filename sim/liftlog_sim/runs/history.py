@@ -69,6 +69,8 @@ class AnswerLog:
         self._refusals: dict[tuple[bytes, PartitionId, int], PublisherAnswer] = {}
         self._last: dict[tuple[bytes, PartitionId], PublisherAnswer] = {}
         """Of the last answers alone."""
+        self.promised: list[tuple[PartitionId, int, int, bytes]] = []
+        """Partition, offset, epoch and value of what any ack named, be it by its leader's word alone."""
 
     def _acked(self, acks: AckPublishes) -> None:
         self._last = {}
@@ -77,6 +79,7 @@ class AnswerLog:
             for place, value in enumerate(self._values(reply) if reply and not acks.duplicate else ()):
                 told = PublisherAnswer(self._world.kernel.now_us, offset + place, error)
                 self._note(value, acks.partition, told)
+                self.promised.append((acks.partition, offset + place, acks.epoch, value))
         self._judge_acks(acks)
 
     def _refused(self, refusal: RefusePublishes) -> None:
@@ -144,6 +147,9 @@ def history_of(world: World, options: RunOptions, result: RunResult, logs: Logs)
     if not result.invariant:
         _final_polls(history, world, telling)
     names = {target.partition: target.name for target in world.workload.targets}
+    for partition, offset, epoch, value in logs.answers.promised:
+        if partition in names:
+            telling.contents.setdefault(names[partition], {}).setdefault((offset, epoch), value.decode())
     for at_us, process, facts in logs.replicas.told(names, telling.contents):
         at_ns = at_us * NANOSECONDS_PER_US
         op = Op(
@@ -173,7 +179,7 @@ def _op(
         epoch, leader = operation.epoch or None, operation.incarnation or None
         value, at = operation.value.decode(), offset if offset >= 0 else None
         mops: tuple[Mop, ...] = (Mop("send", key, at, value, epoch, leader),)
-        mops += tuple(telling.of_send(operation, at))
+        mops += tuple(telling.of_send(operation))
         if expected is not None:
             mops += (Mop("expected", key, expected),)
         if told is not None and told.error == ERR_EXPECTED_OFFSET and told.offset >= 0:

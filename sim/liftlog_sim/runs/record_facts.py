@@ -30,7 +30,7 @@ class RecordFacts:
 
     def __init__(self, world: World) -> None:
         self.contents: dict[str, dict[tuple[int, int], Value]] = {}
-        """By log, offset and epoch: what a client was told to lie there, or lies there in the end."""
+        """By log, offset and epoch: what a reader was told to lie there, or lies there in the end."""
         self._world = world
         self._told: dict[PartitionId, frozenset[str]] = {}
 
@@ -49,14 +49,11 @@ class RecordFacts:
             self._told[target.partition] = known
         return known
 
-    def of_send(self, operation: ClientOperation, offset: int | None) -> Iterator[Mop]:
+    def of_send(self, operation: ClientOperation) -> Iterator[Mop]:
         """What the sender says of it."""
         target, tells = operation.target, self._tells(operation.target)
         key = next((line[len(KEY) :] for line in operation.lines if line.startswith(KEY)), None)
         deletes = TOMBSTONE in operation.lines
-        if offset is not None and operation.epoch:
-            value = None if deletes else operation.value.decode()
-            self.contents.setdefault(target.name, {})[offset, operation.epoch] = value
         if key is not None and "record-key" in tells:
             yield Mop("tombstone" if deletes else "record-key", target.name, None, key.decode())
         numbered = self._world.clientele.numbers.of(operation.value)
