@@ -32,7 +32,7 @@ _SEQUENCE = re.compile(rb"(?i)\r\nliftlog-sequence: *(\d+)")
 P = TypeVar("P", bound=SendAnswer)
 
 
-class Answered(Protocol):
+class FetchTold(Protocol):
     """What a server said beside the records of an answer."""
 
     @property
@@ -42,19 +42,19 @@ class Answered(Protocol):
     def epoch_of(self, offset: int) -> int: ...
 
 
-class Reading(Protocol):
+class LogReading(Protocol):
     """A client's reader of one partition. `answer`: of the last `fetch`."""
 
     @property
     def position(self) -> int: ...
     @property
-    def answer(self) -> Answered | None: ...
+    def answer(self) -> FetchTold | None: ...
     def mind_deletions(self) -> None: ...
     async def offset(self, what: str) -> int: ...
     async def fetch(self, offset: int, *, wait_ms: int) -> list[Record]: ...
 
 
-class Tagged(SendAnswer, Protocol):
+class TaggedAnswer(SendAnswer, Protocol):
     """What became of a message of a publisher."""
 
     @property
@@ -120,15 +120,15 @@ class LogRecorder(ClientRecorder):
             self._publisher = self.process()
         return result
 
-    def publisher(self, make: Callable[[Callable[[Tagged], object]], Publishing]) -> RecordedPublisher:
+    def publisher(self, make: Callable[[Callable[[TaggedAnswer], object]], Publishing]) -> RecordedPublisher:
         """One with many messages in flight. `make`: of what is to be told of each."""
         return RecordedPublisher(self, make)
 
-    def reader(self, reader: Reading) -> RecordedReader:
+    def reader(self, reader: LogReading) -> RecordedReader:
         """One who reads this log."""
         return RecordedReader(self, reader)
 
-    async def final_read(self, reader: Reading, end: int) -> list[Record]:
+    async def final_read(self, reader: LogReading, end: int) -> list[Record]:
         """All that this reader finds below `end`, when nobody publishes any more."""
         found: list[Record] = []
         facts: list[Mop] = []
@@ -146,7 +146,7 @@ class LogRecorder(ClientRecorder):
         self.writer.ok(op_id, mops=facts if found else [Mop("poll", self.key), *facts])
         return found
 
-    def facts_of_answer(self, records: Sequence[Record], answer: Answered | None) -> Iterator[Mop]:
+    def facts_of_answer(self, records: Sequence[Record], answer: FetchTold | None) -> Iterator[Mop]:
         """Of what one answer brought."""
         for record in records:
             value = None if record.value is None else record.value.decode()
@@ -161,7 +161,7 @@ class LogRecorder(ClientRecorder):
 class RecordedReader(RecordedClient):
     """A client's reader whose answers are written down."""
 
-    def __init__(self, recorder: LogRecorder, reader: Reading) -> None:
+    def __init__(self, recorder: LogRecorder, reader: LogReading) -> None:
         super().__init__(recorder)
         self.reader = reader
         self._recorder = recorder
@@ -186,7 +186,7 @@ class RecordedPublisher(RecordedClient):
     """A publisher whose messages are written down. Use it as it is used: as an async context."""
 
     def __init__(
-        self, recorder: LogRecorder, make: Callable[[Callable[[Tagged], object]], Publishing]
+        self, recorder: LogRecorder, make: Callable[[Callable[[TaggedAnswer], object]], Publishing]
     ) -> None:
         super().__init__(recorder)
         self._recorder = recorder
@@ -223,7 +223,7 @@ class RecordedPublisher(RecordedClient):
                 self._recorder.writer.info(op_id, f"{type(error).__name__}: {error}")
             raise
 
-    def _told(self, result: Tagged) -> None:
+    def _told(self, result: TaggedAnswer) -> None:
         op_id, value = self._sent.pop(result.tag)
         if not self._recorder.end_send(op_id, value, result):
             self._process = self._recorder.process()

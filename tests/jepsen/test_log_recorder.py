@@ -14,7 +14,7 @@ from liftlog.client import PublishResult
 from liftlog.client.reader import ReadAnswer
 from liftlog.types import LiftlogError, Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop, Op
-from liftlog_jepsen.logs import LogRecorder, RecordedPublisher, Tagged
+from liftlog_jepsen.logs import LogRecorder, RecordedPublisher, TaggedAnswer
 from liftlog_jepsen.replicas import ReplicaRecorder, Tail, cut_off
 from tests.jepsen.promise_stories import broken
 
@@ -129,7 +129,7 @@ def test_who_hears_nothing_goes_on_as_another() -> None:
 class PlayedPublisher:
     """Tells what it is told to tell, in that order, when it is left; the first message is not taken."""
 
-    def __init__(self, told: Callable[[Tagged], object], results: list[PublishResult]) -> None:
+    def __init__(self, told: Callable[[TaggedAnswer], object], results: list[PublishResult]) -> None:
         self._told, self._results = told, results
         self.sent: list[tuple[int, str, bytes]] = []
 
