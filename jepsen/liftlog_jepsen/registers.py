@@ -43,7 +43,9 @@ class LogRecord(NamedTuple):
     value: str
 
 
-def registers_of(sends: Iterable[SubjectSend], there: Mapping[int, LogRecord]) -> dict[str, list[Operation]]:
+def registers_of(
+    sends: Iterable[SubjectSend], there: Mapping[int, LogRecord]
+) -> dict[str, list[Operation]]:
     """By subject, what was done to its register. Values are unique in the log."""
     found: dict[str, list[Operation]] = {}
     stored = {record.value: record.subject for record in there.values()}

@@ -120,7 +120,9 @@ class Cut(NamedTuple):
     """
 
 
-def cut(large: Iterable[LargeLog], rules: Rules, rows_max: int = WHOLE_ROWS_MAX, lanes: str = FIRST) -> Cut:
+def cut(
+    large: Iterable[LargeLog], rules: Rules, rows_max: int = WHOLE_ROWS_MAX, lanes: str = FIRST
+) -> Cut:
     """Tiles of about `rows_max` rows."""
     pieces = []
     first = second = 0
