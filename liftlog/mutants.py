@@ -197,6 +197,7 @@ class Mutants(msgspec.Struct, frozen=True):
     lasts_not_said_again: bool = False  # K2
     joins_by_data_alone: bool = False  # R10
     journal_hw_of_data: bool = False  # R2
+    one_sync_answers_all: bool = False  # R5
     removal_before_lease: bool = False  # N2
     slow_leader_stays: bool = False  # R17
     probation_not_doubled: bool = False  # R18

@@ -228,6 +228,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "whoever is ready in the data joins, whatever it has of the journal"),
     ("journal_hw_of_data", "R2", "removals",
      "what was reported of the data counts for the journal"),
+    ("one_sync_answers_all", "R5", "consumers removals",
+     "the sync of a journal answers for what was appended to the data too, and the other way round"),
     ("deletion_answered_at_append", "R21", "removals",
      "a deletion is answered when its leader has written it, and not when it is committed"),
     ("removed_read_to_nothing", "R21", "removals",

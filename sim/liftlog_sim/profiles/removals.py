@@ -20,6 +20,7 @@ QUEUE_SHARE = 0.4
 INTEREST_SHARE = 0.5
 """And of so many of the others messages go by interest (R27)."""
 RESTLESS_SHARE = 0.25
+APART_SHARE = 0.3
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
@@ -94,8 +95,10 @@ def removals(draws: Draws) -> Knobs:
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
     # And storage takes a while to say what remains of subjects, while something is deleted (R24).
     index_us = draws.part("journal", "lasts").choice((0, 10, 40)) * MILLISECOND
+    # In some, journals and data are synced beside each other, as in production (R5).
+    apart = draws.part("journal", "apart").random() < APART_SHARE
     times = msgspec.structs.replace(
-        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us
+        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us, journals_apart=apart
     )
     knobs = msgspec.structs.replace(knobs, storage_times=times)
     marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
