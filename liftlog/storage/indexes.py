@@ -22,13 +22,19 @@ CAPACITY_ENTRIES = 1_000_000
 class Indexes:
     """Indexes by the path of their segment, the most recently used last. Bounded by their entries."""
 
-    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "open_logs", "trusted")
+    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "keep_subjects", "open_logs", "trusted")
 
     def __init__(
-        self, disk: Disk, capacity_entries: int = CAPACITY_ENTRIES, *, trusted: bool = False
+        self,
+        disk: Disk,
+        capacity_entries: int = CAPACITY_ENTRIES,
+        *,
+        trusted: bool = False,
+        keep_subjects: bool = False,
     ) -> None:
-        """`trusted`: the planted bug `index_trusted`."""
+        """`trusted`: the planted bug `index_trusted`; `keep_subjects`: `subject_file_stale`."""
         self.trusted = trusted
+        self.keep_subjects = keep_subjects
         self.open_logs = EVERYTHING_OPEN
         self._disk = disk
         self._capacity = capacity_entries

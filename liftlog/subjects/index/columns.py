@@ -32,6 +32,7 @@ from liftlog.subjects.index.filters import Masks
 from liftlog.subjects.index.interface import (
     ChunkDamaged,
     ChunkStore,
+    LeafDamaged,
     Page,
     Run,
     check_appended,
@@ -39,6 +40,7 @@ from liftlog.subjects.index.interface import (
     check_within,
     filter_tokens,
 )
+from liftlog.subjects.index.leaves import Leaf
 from liftlog.subjects.index.table import Offsets, Sids, SubjectTable
 
 FOLD = 4096
@@ -131,15 +133,43 @@ class ColumnIndex:
         else:
             subjects = list(chain.from_iterable(some for _, some in self._pending))
         known = len(self._table)
-        sids = self._table.intern(subjects)
-        self._grow(len(self._table), known)
-        offsets = self._offsets()
-        self._chunks.put(offsets, sids, known)
-        np.maximum.at(self._last, sids, offsets)
-        np.add.at(self._count, sids, 1)
-        self._messages += self._gathered
+        self._enter(self._offsets(), self._table.intern(subjects), known)
         self._folded = self._next
         self._forget_pending()
+
+    def _enter(self, offsets: Offsets, sids: Sids, known: int) -> None:
+        """Messages behind all that are entered. `known`: how many subjects had come before them."""
+        self._grow(len(self._table), known)
+        if len(offsets):
+            self._chunks.put(offsets, sids, known)
+        np.maximum.at(self._last, sids, offsets)
+        np.add.at(self._count, sids, 1)
+        self._messages += len(offsets)
+
+    # --- leaves -----------------------------------------------------------------------------------------
+
+    def leaf(self, first: int, end: int, sizes: NDArray[np.uint32]) -> Leaf | None:
+        """What was appended to the offsets [first, end), removed or not, as a leaf; None: that is not known
+        any more. `sizes`: what each of these messages counts for.
+        """
+        self.fold()
+        offsets, sids = self._chunks.appended(first, end)
+        if len(offsets) != len(sizes):
+            return None
+        distinct, numbers = np.unique(sids, return_inverse=True)
+        return Leaf(first, end, offsets, numbers, sizes, self._table.packed(distinct))
+
+    def append_leaf(self, leaf: Leaf) -> None:
+        """What a leaf says has been appended. Raises SubjectIndexFull; LeafDamaged, with nothing entered."""
+        check_appended(leaf.first, leaf.end - leaf.first, self._next)
+        self.fold()
+        known = len(self._table)
+        try:
+            numbers = self._table.intern_packed(leaf.subjects)
+        except ValueError as error:
+            raise LeafDamaged(str(error)) from None
+        self._enter(leaf.offsets, numbers[leaf.numbers], known)
+        self._next = self._folded = leaf.end
 
     def cut(self, leo: int) -> None:
         check_within("a cut at", leo, self._first, self._next)
