@@ -122,12 +122,7 @@ class StorageEngine:
         self._options = options or StorageOptions()
         self._mutants = mutants
         self._sealer = sealer
-        self._indexes = Indexes(
-            disk,
-            self._options.index_entries,
-            trusted=mutants.index_trusted,
-            keep_subjects=mutants.subject_file_stale,
-        )
+        self._indexes = Indexes(disk, self._options.index_entries, mutants=mutants)
         self._logs: dict[PartitionId, Log] = {}
         self._subjects = SubjectIndexes(disk if sealer is None else None, mutants)
         self._upkeep = SegmentUpkeep(disk, mutants, self._subjects)

@@ -116,10 +116,10 @@ def _checksum(log: PartitionId, foot: bytes) -> int:
 class SubjectFiles:
     """Those of one log, for its index: what they have is taken, and what they lack is written."""
 
-    __slots__ = ("_disk", "_foot", "_log", "_looked", "_stale", "_unchecked", "_writer")
+    __slots__ = ("_disk", "_foot", "_log", "_looked", "_stale", "_unchecked", "_writer", "taken")
 
     def __init__(self, disk: Disk, log: Log, stale: bool = False, unchecked: bool = False) -> None:
-        """`stale`: a file is believed whatever segment it was made of, a planted bug."""
+        """`stale`: a file is believed whatever segment it was made of. Both are planted bugs."""
         self._disk = disk
         self._log = log
         self._stale = stale
@@ -128,6 +128,8 @@ class SubjectFiles:
         """Whose file was looked at last; `_foot` if it can be believed."""
         self._foot: Foot | None = None
         self._writer: _Writer | None = None
+        self.taken = 0
+        """Leaves that were entered."""
 
     def take(self, segment: Segment, index: ColumnIndex, sizes: MessageSizes) -> int:
         """Enter what the file of a complete segment says of the offsets from `index.next` on, a leaf of it.
@@ -152,6 +154,7 @@ class SubjectFiles:
                 self._disk.remove(subjects_path(segment.path))
             return 0
         sizes.append_leaf(leaf.offsets, leaf.sizes)
+        self.taken += 1
         return foot.leaves[place].length
 
     def _find(self, segment: Segment) -> Foot | None:

@@ -60,10 +60,13 @@ STEP_OFFSETS = 16 * CHUNK_OFFSETS
 
 
 class IndexProgress(NamedTuple):
-    """`folded`: everything below is entered. `ready`: and nothing of it is to be looked at again."""
+    """`folded`: everything below is entered. `ready`: and nothing of it is to be looked at again. `filed`:
+    some of it came out of a subject file just now.
+    """
 
     folded: int
     ready: bool
+    filed: bool = False
 
 
 NO_INDEX = IndexProgress(-1, False)
@@ -222,13 +225,15 @@ class SubjectIndexes:
             if not job.begin:
                 return NO_INDEX
             held = self._begin(log, job.memory_max)
+        files = held.files
+        taken = files.taken if files is not None else 0
         try:
             self._fold(held, min(job.below, log.leo), job.max_bytes)
             self._make_room(held, job.memory_max)
         except SubjectIndexFull:
             self.forget(log.id)
             raise
-        return self._progress(held)
+        return self._progress(held)._replace(filed=files is not None and files.taken > taken)
 
     def _fold(self, held: HeldIndex, below: int, max_bytes: int) -> None:
         index = held.index
@@ -310,7 +315,8 @@ class SubjectIndexes:
         from liftlog.storage.subjectfiles import SubjectFiles
 
         mutants = self._mutants
-        stale, unchecked = mutants.subject_file_stale, mutants.subject_file_unchecked
+        stale = mutants.subject_file_thinned or mutants.subject_file_cut
+        unchecked = mutants.subject_file_unchecked
         return SubjectFiles(self._disk, log, stale=stale, unchecked=unchecked)
 
     def _follow_start(self, held: HeldIndex) -> None:
