@@ -96,6 +96,12 @@ def read_foot(disk: Disk, log: PartitionId, path: str, unchecked: bool = False) 
         raise CorruptSubjects(f"{path}: {error}") from error
 
 
+def encode_foot(log: PartitionId, foot: Foot) -> bytes:
+    """What a subject file ends with."""
+    data = msgspec.msgpack.encode(foot)
+    return data + _TAIL.pack(len(data), _checksum(log, data), _MAGIC)
+
+
 def read_leaf(disk: Disk, log: PartitionId, path: str, place: LeafPlace, unchecked: bool = False) -> Leaf:
     """One leaf of a subject file. Raises CorruptSubjects, FileNotFoundError, DiskError."""
     file = disk.open(path)
@@ -274,8 +280,8 @@ class _Writer:
         """The segment is complete, and all of it is entered; whether its file is in place."""
         if self._sizes and not self._write_leaf(index, self.segment.end_offset):
             return False
-        foot = msgspec.msgpack.encode(Foot(self._begin, self.segment.head, tuple(self._leaves)))
-        if not self._append(foot + _TAIL.pack(len(foot), _checksum(self._log, foot), _MAGIC)):
+        foot = Foot(self._begin, self.segment.head, tuple(self._leaves))
+        if not self._append(encode_foot(self._log, foot)):
             return False
         with suppress(OSError):
             self._disk.rename(self._path, subjects_path(self.segment.path))

@@ -24,6 +24,7 @@ believed only if every number in it is possible.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,16 @@ class Leaf:
     numbers: NDArray[np.int64]
     sizes: NDArray[np.uint32]
     subjects: PackedSubjects
+
+    def messages(self) -> Iterator[tuple[int, bytes, int]]:
+        """Offset, subject and size of each message."""
+        words, lengths = self.subjects
+        ends = np.cumsum(word_counts(lengths)).tolist()
+        begins = [0, *ends[:-1]]
+        places = zip(begins, ends, lengths.tolist(), strict=True)
+        texts = [words[begin:end].tobytes()[:length] for begin, end, length in places]
+        rows = zip(self.offsets.tolist(), self.numbers.tolist(), self.sizes.tolist(), strict=True)
+        return ((offset, texts[number], size) for offset, number, size in rows)
 
     def starting(self, first: int) -> Leaf:
         """The same without what lies below an offset."""
