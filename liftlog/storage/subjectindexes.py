@@ -42,7 +42,7 @@ from liftlog.offsets import OffsetSet
 from liftlog.ports import Disk
 from liftlog.storage.log import Log
 from liftlog.storage.segment import Segment
-from liftlog.storage.subjectruns import gaps_between, subject_runs
+from liftlog.storage.subjectruns import gaps_between, joined_runs, subject_runs
 from liftlog.subjects.index.interface import SubjectIndexFull
 from liftlog.types import NO_OFFSET, NUMBER_MAX, OffsetRange, PartitionId
 
@@ -343,27 +343,25 @@ class SubjectIndexes:
 
     def _read(self, held: HeldIndex, segment: Segment, below: int, max_bytes: int) -> int:
         log, index, files = held.log, held.index, held.files
+        first = index.next
         batches = log.read(index.next, min(below, segment.end_offset), max_bytes)
         if not batches:
             # `below` lies inside of a batch that compaction has merged (C5).
             batches = log.read(index.next, log.leo, 1)
-        worked = 1
         if files is not None:
-            files.follow(segment, index.next)
-        for batch in batches:
-            worked += len(batch.data)
-            end = min(batch.end_offset, below)
-            for offset, subjects, sizes in subject_runs(batch, index.next, end):
-                index.append(offset, subjects)
-                held.sizes.append(offset, sizes)
-                if files is not None:
-                    files.entered(index, offset, subjects, sizes)
-            if held.gone:
-                held.remove(held.gone.runs(batch.base_offset, end))
-            index.append(max(end, index.next), [])
+            files.follow(segment, first)
+        for offset, subjects, sizes in joined_runs(batches, first, below):
+            index.append(offset, subjects)
+            held.sizes.append(offset, sizes)
+            if files is not None:
+                files.entered(index, offset, subjects, sizes)
+        end = min(batches[-1].end_offset, below)
+        if held.gone:
+            held.remove(held.gone.runs(first, end))
+        index.append(max(end, index.next), [])
         if files is not None:
             files.reached(index)
-        return worked
+        return 1 + sum(len(batch.data) for batch in batches)
 
     def _look_again(self, held: HeldIndex, max_bytes: int) -> int:
         """Remove what a thinned range does not have any more. Returns how many bytes were read."""

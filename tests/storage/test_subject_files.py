@@ -237,6 +237,7 @@ def _purge(owner: Owner) -> None:
     owner.do(MoveLogStart(LOG, owner.log.sealed[2].base_offset + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("act", [_make_anew, _compact, _cut_and_grow, _purge])
 def test_S1_D4_the_process_may_die_at_every_call(act: Callable[[Owner], None], power: bool) -> None:
