@@ -431,7 +431,9 @@ class _Walk:
         # numpy comes with it.
         from liftlog.storage.inspectsubjects import problem_of
 
-        problem = problem_of(self._disk, segment)
+        found = stretches(self._disk, self._log, segment.base_offset, 0)
+        frames = ((one.header, one.frame) for one in found if one.header is not None)
+        problem = problem_of(self._disk, segment, frames)
         if problem:
             self._note(LEFTOVER, path, 0, f"a subject file that nobody believes: {problem}")
 

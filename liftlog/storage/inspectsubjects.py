@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from liftlog.format import Header
 from liftlog.ports import Disk
-from liftlog.storage.inspect import stretches
 from liftlog.storage.layout import subjects_path
 from liftlog.storage.segment import Segment
-from liftlog.storage.subjectfiles import CorruptSubjects, read_foot, read_leaf
+from liftlog.storage.subjectfiles import CorruptSubjects, read_foot, read_slab
 from liftlog.storage.subjectruns import subject_runs
 from liftlog.types import Batch
 
@@ -20,19 +20,19 @@ class _Sealed(Exception):
     pass
 
 
-def problem_of(disk: Disk, segment: Segment) -> str:
+def problem_of(disk: Disk, segment: Segment, frames: Iterable[tuple[Header, bytes]]) -> str:
     """Why the subject file of a good segment is not believed; empty if it says what the segment does.
 
-    Raises UnsupportedBatch, MissingCodec, DiskError.
+    `frames`: the segment's batches, in order. Raises UnsupportedBatch, MissingCodec, DiskError.
     """
     path = subjects_path(segment.path)
     try:
         foot = read_foot(disk, segment.log, path)
         if foot.segment != segment.head:
             return "it does not describe the segment that is there"
-        due = _messages(disk, segment, foot.first)
-        for place in foot.leaves:
-            for told in read_leaf(disk, segment.log, path, place).messages():
+        due = _messages(frames, foot.first)
+        for place in foot.slabs:
+            for told in read_slab(disk, segment.log, path, place).messages():
                 found = next(due, None)
                 if told != found:
                     return f"the message at {told[0]} is another one"
@@ -44,13 +44,10 @@ def problem_of(disk: Disk, segment: Segment) -> str:
     return "" if left is None else f"the message at {left[0]} is missing"
 
 
-def _messages(disk: Disk, segment: Segment, first: int) -> Iterator[_Message]:
-    for stretch in stretches(disk, segment.log, segment.base_offset, first):
-        header = stretch.header
-        if header is None:
-            continue
+def _messages(frames: Iterable[tuple[Header, bytes]], first: int) -> Iterator[_Message]:
+    for header, frame in frames:
         if header.sealed:
             raise _Sealed
-        batch = Batch(header.base_offset, header.count, header.epoch, stretch.frame)
+        batch = Batch(header.base_offset, header.count, header.epoch, frame)
         for offset, subjects, sizes in subject_runs(batch, first, batch.end_offset):
             yield from zip(range(offset, offset + len(subjects)), subjects, sizes, strict=True)

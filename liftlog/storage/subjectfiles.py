@@ -4,13 +4,13 @@ A node that begins an index reads the whole log for it. Where a segment has such
 which takes a tenth of the time or less. The file is written while an index is made, and never again: what is
 in a complete segment does not change.
 
-    leaves   one behind the other (`liftlog.subjects.index.leaves`); offsets between them have no message
-    foot     msgpack: where the file begins, what the segment is, and of each leaf its offsets and its place
+    slabs   one behind the other (`liftlog.subjects.index.slabs`); offsets between them have no message
+    foot     msgpack: where the file begins, what the segment is, and of each slab its offsets and its place
     u32      length of the foot
     u32      CRC-32C of stream id (u64), partition (u32) and the foot
     8 bytes  "LIFTSUB1"
 
-It is derived, and treated so: it is not synced, and never trusted. A leaf is taken only if its checksum holds
+It is derived, and treated so: it is not synced, and never trusted. A slab is taken only if its checksum holds
 and the foot describes the very segment that is there, as an index file does; else the segment is read. A
 subject file goes together with the index file of its segment, durably before the segment is swapped, cut or
 grows again.
@@ -27,7 +27,6 @@ from contextlib import suppress
 from operator import attrgetter
 
 import msgspec
-import numpy as np
 from google_crc32c import extend as crc32c_extend
 from google_crc32c import value as crc32c
 
@@ -38,13 +37,13 @@ from liftlog.storage.log import Log
 from liftlog.storage.logfiles import remove_if_there
 from liftlog.storage.segment import Segment
 from liftlog.subjects.index.columns import ColumnIndex
-from liftlog.subjects.index.interface import LeafDamaged
-from liftlog.subjects.index.leaves import LEAF_OFFSETS, Leaf, decode_leaf, encode_leaf
+from liftlog.subjects.index.interface import SlabDamaged
 from liftlog.subjects.index.sizes import MessageSizes
+from liftlog.subjects.index.slabs import SLAB_OFFSETS, Slab, decode_slab, encode_slab
 from liftlog.types import Number, PartitionId
 
 TEXT_BYTES_MAX = 1024 * 1024
-"""A leaf ends when its messages' subjects take so much together."""
+"""A slab ends when its messages' subjects take so much together."""
 
 _MAGIC = b"LIFTSUB1"
 _TAIL = struct.Struct("<II8s")
@@ -55,8 +54,8 @@ class CorruptSubjects(ValueError):
     """A subject file that cannot be believed. The segment is read instead."""
 
 
-class LeafPlace(msgspec.Struct, frozen=True, array_like=True):
-    """Where a leaf lies, and which offsets it is about."""
+class SlabPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Where a slab lies, and which offsets it is about."""
 
     first: Number
     end: Number
@@ -69,7 +68,7 @@ class Foot(msgspec.Struct, frozen=True, array_like=True):
 
     first: Number
     segment: IndexHead
-    leaves: tuple[LeafPlace, ...]
+    slabs: tuple[SlabPlace, ...]
 
 
 def read_foot(disk: Disk, log: PartitionId, path: str, unchecked: bool = False) -> Foot:
@@ -102,16 +101,16 @@ def encode_foot(log: PartitionId, foot: Foot) -> bytes:
     return data + _TAIL.pack(len(data), _checksum(log, data), _MAGIC)
 
 
-def read_leaf(disk: Disk, log: PartitionId, path: str, place: LeafPlace, unchecked: bool = False) -> Leaf:
-    """One leaf of a subject file. Raises CorruptSubjects, FileNotFoundError, DiskError."""
+def read_slab(disk: Disk, log: PartitionId, path: str, place: SlabPlace, unchecked: bool = False) -> Slab:
+    """One slab of a subject file. Raises CorruptSubjects, FileNotFoundError, DiskError."""
     file = disk.open(path)
     try:
         data = file.read_at(place.position, place.length)
     finally:
         file.close()
     try:
-        return decode_leaf(data, str(log).encode(), place.first, place.end, unchecked)
-    except LeafDamaged as error:
+        return decode_slab(data, str(log).encode(), place.first, place.end, unchecked)
+    except SlabDamaged as error:
         raise CorruptSubjects(f"{path} byte {place.position}: {error}") from error
 
 
@@ -135,10 +134,10 @@ class SubjectFiles:
         self._foot: Foot | None = None
         self._writer: _Writer | None = None
         self.taken = 0
-        """Leaves that were entered."""
+        """Slabs that were entered."""
 
     def take(self, segment: Segment, index: ColumnIndex, sizes: MessageSizes) -> int:
-        """Enter what the file of a complete segment says of the offsets from `index.next` on, a leaf of it.
+        """Enter what the file of a complete segment says of the offsets from `index.next` on, a slab of it.
 
         Returns how many bytes were read; 0: there is nothing to believe. Raises SubjectIndexFull.
         """
@@ -147,21 +146,21 @@ class SubjectFiles:
         foot = self._foot
         if foot is None or index.next < foot.first:
             return 0
-        place = bisect_right(foot.leaves, index.next, key=_end)
-        if place == len(foot.leaves):
+        place = bisect_right(foot.slabs, index.next, key=_end)
+        if place == len(foot.slabs):
             index.append(segment.end_offset, [])
             return 1
         try:
-            leaf = self._read(segment, foot.leaves[place]).starting(index.next)
-            index.append_leaf(leaf)
-        except (CorruptSubjects, LeafDamaged, OSError):
+            slab = self._read(segment, foot.slabs[place]).starting(index.next)
+            index.append_slab(slab)
+        except (CorruptSubjects, SlabDamaged, OSError):
             self._foot = None
             with suppress(OSError):
                 self._disk.remove(subjects_path(segment.path))
             return 0
-        sizes.append_leaf(leaf.offsets, leaf.sizes)
+        sizes.append_slab(slab.offsets, slab.sizes)
         self.taken += 1
-        return foot.leaves[place].length
+        return foot.slabs[place].length
 
     def _find(self, segment: Segment) -> Foot | None:
         try:
@@ -170,10 +169,10 @@ class SubjectFiles:
             return None
         return foot if foot.segment == segment.head or self._stale else None
 
-    def _read(self, segment: Segment, place: LeafPlace) -> Leaf:
+    def _read(self, segment: Segment, place: SlabPlace) -> Slab:
         if place.end > segment.end_offset:
             raise CorruptSubjects(f"{subjects_path(segment.path)} has offsets that its segment has not")
-        return read_leaf(self._disk, self._log.id, subjects_path(segment.path), place, self._unchecked)
+        return read_slab(self._disk, self._log.id, subjects_path(segment.path), place, self._unchecked)
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -216,7 +215,7 @@ class _Writer:
     """The file of one segment, as it is made. `due`: up to where the segment is entered."""
 
     __slots__ = (
-        *("_begin", "_disk", "_first", "_leaves", "_log", "_path", "_position", "_sizes", "_text_bytes"),
+        *("_begin", "_disk", "_first", "_slabs", "_log", "_path", "_position", "_sizes", "_text_bytes"),
         *("due", "segment"),
     )
 
@@ -229,10 +228,10 @@ class _Writer:
         self._path = subjects_path(segment.path) + TEMPORARY_SUFFIX
         self._begin = self._first = first
         self._sizes = array("I")
-        """Of the messages from `_first` on that are in no leaf yet."""
+        """Of the messages from `_first` on that are in no slab yet."""
         self._text_bytes = 0
         self._position = 0
-        self._leaves: list[LeafPlace] = []
+        self._slabs: list[SlabPlace] = []
         remove_if_there(disk, self._path)
         disk.open(self._path, create=True).close()
 
@@ -244,22 +243,22 @@ class _Writer:
             at = offset + done
             if not self._sizes:
                 self._first = at
-            end = (self._first // LEAF_OFFSETS + 1) * LEAF_OFFSETS
+            end = (self._first // SLAB_OFFSETS + 1) * SLAB_OFFSETS
             if at >= end:
-                if not self._write_leaf(index, end):
+                if not self._write_slab(index, end):
                     return False
                 continue
             self._sizes.extend(sizes[done : done + end - at])
             done = min(len(sizes), done + end - at)
-        return self._text_bytes < TEXT_BYTES_MAX or self._write_leaf(index, offset + len(sizes))
+        return self._text_bytes < TEXT_BYTES_MAX or self._write_slab(index, offset + len(sizes))
 
-    def _write_leaf(self, index: ColumnIndex, end: int) -> bool:
+    def _write_slab(self, index: ColumnIndex, end: int) -> bool:
         """What has gathered, up to `end`; whether that went well."""
-        leaf = index.leaf(self._first, end, np.array(self._sizes, np.uint32))
-        if leaf is None:
+        slab = index.slab(self._first, end, self._sizes)
+        if slab is None:
             return False
-        data = encode_leaf(leaf, str(self._log).encode())
-        self._leaves.append(LeafPlace(self._first, end, self._position, len(data)))
+        data = encode_slab(slab, str(self._log).encode())
+        self._slabs.append(SlabPlace(self._first, end, self._position, len(data)))
         self._position += len(data)
         self._sizes = array("I")
         self._text_bytes = 0
@@ -278,9 +277,9 @@ class _Writer:
 
     def finish(self, index: ColumnIndex) -> bool:
         """The segment is complete, and all of it is entered; whether its file is in place."""
-        if self._sizes and not self._write_leaf(index, self.segment.end_offset):
+        if self._sizes and not self._write_slab(index, self.segment.end_offset):
             return False
-        foot = Foot(self._begin, self.segment.head, tuple(self._leaves))
+        foot = Foot(self._begin, self.segment.head, tuple(self._slabs))
         if not self._append(encode_foot(self._log, foot)):
             return False
         with suppress(OSError):

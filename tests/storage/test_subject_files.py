@@ -16,7 +16,7 @@ from liftlog.storage.inspect import LEFTOVER, inspect_log
 from liftlog.storage.layout import SUBJECTS_SUFFIX, TEMPORARY_SUFFIX, log_directory
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import Cursor
-from liftlog.storage.subjectfiles import CorruptSubjects, Foot, encode_foot, read_foot, read_leaf
+from liftlog.storage.subjectfiles import CorruptSubjects, Foot, encode_foot, read_foot, read_slab
 from liftlog_sim.devices.disk import SimulatedCrash
 from tests.storage.storage_harness import LOG, SMALL, StorageEngine
 from tests.storage.test_subject_indexes import EAGER, MEMORY, SUBJECTS, Owner
@@ -200,8 +200,8 @@ def test_S1_any_flipped_bit_is_noticed() -> None:
         other.disk.flip(path, byte, byte % 8)
         with pytest.raises(CorruptSubjects):
             foot = read_foot(other.disk, LOG, path)
-            for place in foot.leaves:
-                read_leaf(other.disk, LOG, path, place)
+            for place in foot.slabs:
+                read_slab(other.disk, LOG, path, place)
         if byte % 7 == 0:
             check_after_restart(other)
 
@@ -335,5 +335,5 @@ def test_S1_verify_sees_a_file_that_tells_another_message() -> None:
 
 def foot_with(data: bytes, foot: Foot, head: IndexHead) -> bytes:
     """The same file, with another segment named in its foot."""
-    last = foot.leaves[-1]
-    return data[: last.position + last.length] + encode_foot(LOG, Foot(foot.first, head, foot.leaves))
+    last = foot.slabs[-1]
+    return data[: last.position + last.length] + encode_foot(LOG, Foot(foot.first, head, foot.slabs))

@@ -32,15 +32,15 @@ from liftlog.subjects.index.filters import Masks
 from liftlog.subjects.index.interface import (
     ChunkDamaged,
     ChunkStore,
-    LeafDamaged,
     Page,
     Run,
+    SlabDamaged,
     check_appended,
     check_page,
     check_within,
     filter_tokens,
 )
-from liftlog.subjects.index.leaves import Leaf
+from liftlog.subjects.index.slabs import Slab
 from liftlog.subjects.index.table import Offsets, Sids, SubjectTable
 
 FOLD = 4096
@@ -146,10 +146,10 @@ class ColumnIndex:
         np.add.at(self._count, sids, 1)
         self._messages += len(offsets)
 
-    # --- leaves -----------------------------------------------------------------------------------------
+    # --- slabs -----------------------------------------------------------------------------------------
 
-    def leaf(self, first: int, end: int, sizes: NDArray[np.uint32]) -> Leaf | None:
-        """What was appended to the offsets [first, end), removed or not, as a leaf; None: that is not known
+    def slab(self, first: int, end: int, sizes: Sequence[int]) -> Slab | None:
+        """What was appended to the offsets [first, end), removed or not, as a slab; None: that is not known
         any more. `sizes`: what each of these messages counts for.
         """
         self.fold()
@@ -157,19 +157,20 @@ class ColumnIndex:
         if len(offsets) != len(sizes):
             return None
         distinct, numbers = np.unique(sids, return_inverse=True)
-        return Leaf(first, end, offsets, numbers, sizes, self._table.packed(distinct))
+        counted = np.array(sizes, np.uint32)
+        return Slab(first, end, offsets, numbers, counted, self._table.packed(distinct))
 
-    def append_leaf(self, leaf: Leaf) -> None:
-        """What a leaf says has been appended. Raises SubjectIndexFull; LeafDamaged, with nothing entered."""
-        check_appended(leaf.first, leaf.end - leaf.first, self._next)
+    def append_slab(self, slab: Slab) -> None:
+        """What a slab says has been appended. Raises SubjectIndexFull; SlabDamaged, with nothing entered."""
+        check_appended(slab.first, slab.end - slab.first, self._next)
         self.fold()
         known = len(self._table)
         try:
-            numbers = self._table.intern_packed(leaf.subjects)
+            numbers = self._table.intern_packed(slab.subjects)
         except ValueError as error:
-            raise LeafDamaged(str(error)) from None
-        self._enter(leaf.offsets, numbers[leaf.numbers], known)
-        self._next = self._folded = leaf.end
+            raise SlabDamaged(str(error)) from None
+        self._enter(slab.offsets, numbers[slab.numbers], known)
+        self._next = self._folded = slab.end
 
     def cut(self, leo: int) -> None:
         check_within("a cut at", leo, self._first, self._next)

@@ -22,8 +22,8 @@ class ChunkDamaged(LiftlogError):
         self.number = number
 
 
-class LeafDamaged(LiftlogError):
-    """A leaf of a subject file is not what was written: the log is read instead."""
+class SlabDamaged(LiftlogError):
+    """A slab of a subject file is not what was written: the log is read instead."""
 
 
 class SubjectIndexFull(LiftlogError):

@@ -53,7 +53,7 @@ class MessageSizes:
             self._sums[number] += sum(part)
             done += len(part)
 
-    def append_leaf(self, offsets: NDArray[np.int64], sizes: Sizes) -> None:
+    def append_slab(self, offsets: NDArray[np.int64], sizes: Sizes) -> None:
         """Messages at these offsets, which rise, follow."""
         numbers = offsets >> self._bits
         bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(offsets)]

@@ -1,4 +1,4 @@
-"""A leaf of a subject file is believed if it is what was written, and only then; it enters what it says."""
+"""A slab of a subject file is believed if it is what was written, and only then; it enters what it says."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liftlog.subjects.index.columns import ColumnIndex
-from liftlog.subjects.index.interface import LeafDamaged, SubjectIndexFull
-from liftlog.subjects.index.leaves import HEAD, LEAF_OFFSETS, Leaf, decode_leaf, encode_leaf
+from liftlog.subjects.index.interface import SlabDamaged, SubjectIndexFull
 from liftlog.subjects.index.sizes import MessageSizes
+from liftlog.subjects.index.slabs import HEAD, SLAB_OFFSETS, Slab, decode_slab, encode_slab
 from liftlog.subjects.index.table import PackedSubjects, SubjectTable
 from tests.subjects.index.index_harness import MemoryStore
 
@@ -35,11 +35,11 @@ def index_of(rows: list[bytes | None], first: int = 0) -> ColumnIndex:
     return index
 
 
-def leaf_of(rows: list[bytes | None], first: int = 0, index: ColumnIndex | None = None) -> Leaf:
-    sizes = np.array([30 + len(row) for row in rows if row is not None], np.uint32)
-    leaf = (index or index_of(rows, first)).leaf(first, first + len(rows), sizes)
-    assert leaf is not None
-    return leaf
+def slab_of(rows: list[bytes | None], first: int = 0, index: ColumnIndex | None = None) -> Slab:
+    sizes = [30 + len(row) for row in rows if row is not None]
+    slab = (index or index_of(rows, first)).slab(first, first + len(rows), sizes)
+    assert slab is not None
+    return slab
 
 
 def answers(index: ColumnIndex) -> object:
@@ -55,15 +55,15 @@ def test_an_index_enters_a_leaf_as_it_does_the_messages(
 ) -> None:
     rows = [*rows, b"last"]
     at = first + len(before)
-    data = encode_leaf(leaf_of(rows, at), IDENTITY)
-    leaf = decode_leaf(data, IDENTITY, at, at + len(rows))
+    data = encode_slab(slab_of(rows, at), IDENTITY)
+    slab = decode_slab(data, IDENTITY, at, at + len(rows))
     told = [(at + place, row, 30 + len(row)) for place, row in enumerate(rows) if row is not None]
-    assert list(leaf.messages()) == told
+    assert list(slab.messages()) == told
     index, sizes = index_of(before, first), MessageSizes(BITS)
     kept = min(skipped, len(rows))
     index.append(at + kept, [])
-    index.append_leaf(leaf.starting(at + kept))
-    sizes.append_leaf(leaf.starting(at + kept).offsets, leaf.starting(at + kept).sizes)
+    index.append_slab(slab.starting(at + kept))
+    sizes.append_slab(slab.starting(at + kept).offsets, slab.starting(at + kept).sizes)
     assert answers(index) == answers(index_of([*before, *[None] * kept, *rows[kept:]], first))
     assert sizes.total == sum(size for offset, _, size in told if offset >= at + kept)
     index.append(index.next, [b"more", b"a"])
@@ -74,29 +74,29 @@ def test_what_was_removed_is_in_the_leaf_and_what_the_start_has_passed_is_known_
     rows: list[bytes | None] = [b"a", b"b", None, b"a"] * 8
     index = index_of(rows)
     index.remove([(0, 2)])
-    assert list(leaf_of(rows, index=index).messages())[:2] == [(0, b"a", 31), (1, b"b", 31)]
+    assert list(slab_of(rows, index=index).messages())[:2] == [(0, b"a", 31), (1, b"b", 31)]
     index.start(20)
-    assert index.leaf(0, len(rows), np.zeros(24, np.uint32)) is None
+    assert index.slab(0, len(rows), [1] * 24) is None
 
 
-GOOD = encode_leaf(leaf_of([b"a", None, b"b.c", b"a", b""]), IDENTITY)
+GOOD = encode_slab(slab_of([b"a", None, b"b.c", b"a", b""]), IDENTITY)
 
 
 def test_each_flipped_bit_and_each_length_is_refused() -> None:
     for byte in range(len(GOOD)):
         data = bytearray(GOOD)
         data[byte] ^= 1 << byte % 8
-        with pytest.raises(LeafDamaged):
-            decode_leaf(bytes(data), IDENTITY, 0, 5)
-        with pytest.raises(LeafDamaged):
-            decode_leaf(GOOD[:byte], IDENTITY, 0, 5)
+        with pytest.raises(SlabDamaged):
+            decode_slab(bytes(data), IDENTITY, 0, 5)
+        with pytest.raises(SlabDamaged):
+            decode_slab(GOOD[:byte], IDENTITY, 0, 5)
     for identity, first, end in ((b"another", 0, 5), (IDENTITY, 1, 5), (IDENTITY, 0, 6)):
-        with pytest.raises(LeafDamaged):
-            decode_leaf(GOOD, identity, first, end)
+        with pytest.raises(SlabDamaged):
+            decode_slab(GOOD, identity, first, end)
 
 
 def altered(alter: Callable[[list[int]], None], tail: bytes = b"") -> bytes:
-    """The good leaf with other numbers in its head, under a good checksum."""
+    """The good slab with other numbers in its head, under a good checksum."""
     fields = list(HEAD.unpack_from(GOOD))
     alter(fields)
     data = HEAD.pack(*fields) + (tail or GOOD[HEAD.size :])
@@ -129,25 +129,25 @@ def body(numbers: list[int], places: list[int], lengths: list[int]) -> bytes:
     ],
 )
 def test_impossible_numbers_under_a_good_checksum_are_refused(data: bytes) -> None:
-    with pytest.raises(LeafDamaged):
-        decode_leaf(data, IDENTITY, 0, 5)
+    with pytest.raises(SlabDamaged):
+        decode_slab(data, IDENTITY, 0, 5)
 
 
 def test_a_subject_that_is_there_twice_is_refused_and_nothing_entered() -> None:
     twice = PackedSubjects(np.zeros(2, np.uint64), np.array([1, 1]))
-    leaf = Leaf(0, 2, np.arange(2), np.array([0, 1]), np.zeros(2, np.uint32), twice)
+    slab = Slab(0, 2, np.arange(2), np.array([0, 1]), np.zeros(2, np.uint32), twice)
     index = index_of([])
-    with pytest.raises(LeafDamaged, match="twice"):
-        index.append_leaf(leaf)
+    with pytest.raises(SlabDamaged, match="twice"):
+        index.append_slab(slab)
     assert (index.next, index.messages, index.known_subjects) == (0, 0, 0)
 
 
 def test_a_leaf_has_no_more_offsets_than_its_numbers_can_say() -> None:
     subjects = PackedSubjects(np.zeros(1, np.uint64), np.array([1]))
     one = np.zeros(1, np.int64)
-    leaf = Leaf(0, LEAF_OFFSETS + 1, one, one, np.zeros(1, np.uint32), subjects)
-    with pytest.raises(LeafDamaged):
-        decode_leaf(encode_leaf(leaf, IDENTITY), IDENTITY, 0, LEAF_OFFSETS + 1)
+    slab = Slab(0, SLAB_OFFSETS + 1, one, one, np.zeros(1, np.uint32), subjects)
+    with pytest.raises(SlabDamaged):
+        decode_slab(encode_slab(slab, IDENTITY), IDENTITY, 0, SLAB_OFFSETS + 1)
 
 
 @settings(deadline=None)
