@@ -84,7 +84,7 @@ def _fold(owner: Owner) -> FoldSubjects:
     return FoldSubjects(LOG, owner.log.leo, 1 << 20, MEMORY)
 
 
-def test_S1_slices_of_any_size_take_a_leaf_each() -> None:
+def test_S1_slices_of_any_size_take_a_slab_each() -> None:
     owner = filled()
     owner.restart()
     assert owner.fold(MESSAGES, max_bytes=1).ready

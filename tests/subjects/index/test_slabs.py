@@ -50,7 +50,7 @@ def answers(index: ColumnIndex) -> object:
 
 @settings(deadline=None, max_examples=200)
 @given(ROWS, ROWS, st.integers(0, 40), st.integers(0, 70))
-def test_an_index_enters_a_leaf_as_it_does_the_messages(
+def test_an_index_enters_a_slab_as_it_does_the_messages(
     before: list[bytes | None], rows: list[bytes | None], first: int, skipped: int
 ) -> None:
     rows = [*rows, b"last"]
@@ -70,7 +70,7 @@ def test_an_index_enters_a_leaf_as_it_does_the_messages(
     assert index.last(b"a") == index.next - 1
 
 
-def test_what_was_removed_is_in_the_leaf_and_what_the_start_has_passed_is_known_to_be_missing() -> None:
+def test_what_was_removed_is_in_the_slab_and_what_the_start_has_passed_is_known_to_be_missing() -> None:
     rows: list[bytes | None] = [b"a", b"b", None, b"a"] * 8
     index = index_of(rows)
     index.remove([(0, 2)])
@@ -142,7 +142,7 @@ def test_a_subject_that_is_there_twice_is_refused_and_nothing_entered() -> None:
     assert (index.next, index.messages, index.known_subjects) == (0, 0, 0)
 
 
-def test_a_leaf_has_no_more_offsets_than_its_numbers_can_say() -> None:
+def test_a_slab_has_no_more_offsets_than_its_numbers_can_say() -> None:
     subjects = PackedSubjects(np.zeros(1, np.uint64), np.array([1]))
     one = np.zeros(1, np.int64)
     slab = Slab(0, SLAB_OFFSETS + 1, one, one, np.zeros(1, np.uint32), subjects)
@@ -177,7 +177,7 @@ def test_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.intern_packed(packed).tolist() == list(range(40))
 
 
-def test_a_table_that_is_full_takes_nothing_of_a_leaf() -> None:
+def test_a_table_that_is_full_takes_nothing_of_a_slab() -> None:
     source, table = SubjectTable(1, 1 << 20), SubjectTable(2, 4000)
     packed = source.packed(source.intern([b"%d" % number for number in range(400)]))
     with pytest.raises(SubjectIndexFull):
