@@ -140,7 +140,7 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader answers questions about subjects without asking whether it still leads"),
     ("subject_file_thinned", "S1", "compaction mixed",
      "a subject file is believed after compaction has rewritten its segment"),
-    ("subject_file_cut", "S1", "elections mixed",
+    ("subject_file_cut", "S1", "kills mixed",
      "a subject file is believed after its segment was cut and has grown again"),
     ("subject_file_unchecked", "S1", "disk mixed",
      "a subject file is believed although a bit of it has changed"),
