@@ -122,9 +122,9 @@ class StorageEngine:
         self._options = options or StorageOptions()
         self._mutants = mutants
         self._sealer = sealer
-        self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
+        self._indexes = Indexes(disk, self._options.index_entries, mutants=mutants)
         self._logs: dict[PartitionId, Log] = {}
-        self._subjects = SubjectIndexes(mutants)
+        self._subjects = SubjectIndexes(disk if sealer is None else None, mutants)
         self._upkeep = SegmentUpkeep(disk, mutants, self._subjects)
         self._questions = LogAnswers(disk, self._log, self._subjects, sealer is None, mutants)
         self._inventory = Inventory(disk)
