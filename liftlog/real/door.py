@@ -31,6 +31,7 @@ from liftlog.messages import (
 )
 from liftlog.messages.filespan import FileSpan
 from liftlog.real.budget import Budget
+from liftlog.real.certificates import Certificates
 from liftlog.real.gate import Gate
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
@@ -69,6 +70,7 @@ class ClientDoor:
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
+        certificates: Certificates | None = None,
     ) -> None:
         """`me`: with the secrets of all clients that are let in now."""
         self.take = take
@@ -90,6 +92,7 @@ class ClientDoor:
             serve=self._serve,
             limits=limits,
             counters=counters,
+            certificates=certificates,
         )
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
@@ -132,6 +135,11 @@ class ClientDoor:
     @property
     def connections(self) -> int:
         return len(self._connections)
+
+    @property
+    def plain(self) -> int:
+        """Connections without TLS."""
+        return sum(one.plain for one in self._connections)
 
     def _admit(self, session: SecureSession) -> None:
         most = self.limits.client_connections_max
