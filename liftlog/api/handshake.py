@@ -406,7 +406,7 @@ def _conversation(
     caller_nonce: bytes,
     answerer_nonce: bytes,
     hello: bytes,
-    binding: bytes,
+    binding: bytes = b"",
 ) -> bytes:
     """What one side believes, and the hello as it came over the wire, written in one way only: a hello says
     how long it is.

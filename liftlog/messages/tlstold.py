@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-DAYS_LEFT = "tls.days_left"
-"""So many whole days its certificate is still valid; 0 on the last one, and afterwards."""
+LEFT_S = "tls.left_s"
+"""So many seconds its certificate is still valid; 0 afterwards."""
 MISTAKEN = "tls.mistaken"
 """1: the files have a mistake, and the node shows the certificate that it had."""
 READ_AGAIN = "tls.read"

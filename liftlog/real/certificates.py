@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from liftlog.eventlog import say
-from liftlog.messages.tlstold import DAYS_LEFT, MISTAKEN, READ_AGAIN
+from liftlog.messages.tlstold import LEFT_S, MISTAKEN, READ_AGAIN
 from liftlog.tls.looking import WARN_DAYS, Validity
 from liftlog.tls.settings import CLIENT_CA, NAMES, NodeTls
 from liftlog.types import LiftlogError
@@ -57,7 +57,7 @@ class Certificates:
 
     @property
     def counters(self) -> dict[str, int]:
-        return self._counters | {DAYS_LEFT: max(0, self.now.validity.days_left(self._now()))}
+        return self._counters | {LEFT_S: max(0, int(self.now.validity.ends_s - self._now()))}
 
     def refresh(self) -> None:
         """Called every second: read the files anew if they have changed."""

@@ -386,11 +386,14 @@ def rights_of(config: ServerConfig) -> RightsBook:
 
 
 def certificates_of(config: ServerConfig) -> Certificates | None:
-    """What the node shows at its ports, if that speaks TLS. Raises LiftlogError."""
-    if config.tls is None:
-        return None
+    """What the node shows at its ports, if it speaks TLS. Raises LiftlogError."""
+    return None if config.tls is None else Certificates(config.tls, *called_hosts(config))
+
+
+def called_hosts(config: ServerConfig) -> tuple[str, str]:
+    """By which the other nodes call this one, empty if there are none, and by which clients do."""
     peer_host = split_address(config.peers[config.node])[0] if config.peer_listen else ""
-    return Certificates(config.tls, peer_host, split_address(config.address)[0])
+    return peer_host, split_address(config.address)[0]
 
 
 def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], None]:
