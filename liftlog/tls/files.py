@@ -44,6 +44,11 @@ class TlsFiles(msgspec.Struct, frozen=True):
     names: Names = OPTIONS
 
     @property
+    def pair(self) -> tuple[Path | None, Path | None]:
+        """What is shown, and its key."""
+        return self.cert_file, self.key_file
+
+    @property
     def shown(self) -> str:
         """The own certificate, in words, for errors."""
         return f"our certificate {self.cert_file}" if self.cert_file else "us, who have no certificate"

@@ -58,7 +58,9 @@ def test_each_fault_of_a_certificate_is_named_with_its_remedy(authority: Authori
     assert f"is of no CA in {authority.ca_file}; both sides need the same CA" in problem(other)
     servers = files_of(authority, use=ExtendedKeyUsageOID.SERVER_AUTH)
     assert look(servers, HOST, None).hosts
-    assert "is for another use; it must be for servers and for clients" in problem(servers, HOST, servers.ca_file)
+    assert "is for another use; it must be for servers and for clients" in problem(
+        servers, HOST, servers.ca_file
+    )
 
 
 def test_files_that_cannot_be_used_are_named_with_the_setting(authority: Authority, tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_a_mistake_leaves_the_older_certificate_in_force_and_is_told_once(
 def test_a_certificate_that_ends_soon_is_in_the_log_once_a_day(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held, files, now = in_force(authority, days=31)
+    held, _, now = in_force(authority, days=31)
     held.refresh()
     assert not caplog.records
     now.s += 2 * DAY_S
