@@ -1,4 +1,4 @@
-"""TLS at a node's ports, and what goes wrong at them: it ends soon, with a line that names file and remedy."""
+"""TLS at a node's ports, and what goes wrong at them: it ends soon, with a line that names the remedy."""
 
 from __future__ import annotations
 
@@ -244,13 +244,11 @@ async def test_nodes_of_different_cas_say_why_they_do_not_connect(
     other = Ca(tmp_path / "other")
     nodes = [Node(ca.certificates("one"), 1, peers), Node(other.certificates("two"), 2, peers)]
     async with running(*nodes):
-        for node in nodes:
-            await eventually(lambda node=node: node.count("network.refused_by_peers") > 0, "refusals")
-            await eventually(lambda node=node: node.count("network.refused") > 0, "refusals")
-    for node, trusted in ((2, ca.file), (1, other.file)):
-        assert f"no connection to node {node} at {peers[node]}: its certificate is of no CA in {trusted}" in (
-            caplog.text
-        )
+        for name in ("network.refused_by_peers", "network.refused"):
+            await eventually(lambda: min(node.count(name) for node in nodes) > 0, "refusals")  # noqa: B023
+    for called, trusted in ((2, ca.file), (1, other.file)):
+        where = f"no connection to node {called} at {peers[called]}"
+        assert f"{where}: its certificate is of no CA in {trusted}" in caplog.text
     assert "compare [tls] of both nodes" in caplog.text
     assert "it does not believe our certificate" in caplog.text
     assert not any(isinstance(event, PeerBack) for node in nodes for event in node.events)
@@ -262,8 +260,9 @@ async def test_a_node_that_wants_tls_says_that_the_other_speaks_none(
     peers = addresses(1, 2)
     nodes = [Node(ca.certificates(), 1, peers), Node(None, 2, peers)]
     async with running(*nodes):
-        for node in nodes:
-            await eventually(lambda node=node: node.count("network.refused_by_peers") > 0, "refusals")
+        await eventually(
+            lambda: all(node.count("network.refused_by_peers") > 0 for node in nodes), "refusals"
+        )
     assert "it hung up when TLS began: it speaks none there, or stops; compare [tls]" in caplog.text
     assert "it takes connections with TLS only; nodes need a table [tls]" in caplog.text
 
