@@ -74,7 +74,7 @@ class NodeConnection:
                 try:
                     session = await _introduce(reader, writer, access.caller(node, _binding(writer)))
                 except BaseException:
-                    writer.close()
+                    _end(writer)
                     raise
         except ssl.SSLError as error:
             raise tls_problem(who, error, access.tls, host.strip("[]")) from None
@@ -147,7 +147,7 @@ class NodeConnection:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._flush()
-        self._writer.close()
+        _end(self._writer)
 
     async def _read_answers(self) -> None:
         splitter = wire.FrameSplitter()
@@ -181,6 +181,14 @@ async def _connect(
         )
     except ConnectionResetError:
         raise ConnectionResetError("it hung up when TLS began: it speaks none there, or stops") from None
+
+
+def _end(writer: asyncio.StreamWriter) -> None:
+    """Over TLS asyncio would wait for the other side's farewell, when nobody waits for this one any more."""
+    if writer.get_extra_info("ssl_object") is None:
+        writer.close()
+    else:
+        writer.transport.abort()
 
 
 def _binding(writer: asyncio.StreamWriter) -> bytes:

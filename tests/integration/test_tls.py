@@ -92,16 +92,15 @@ def test_a_running_cluster_goes_over_to_tls_node_by_node_under_load(tmp_path: Pa
     async def story(cluster: Harness) -> None:
         await cluster.client.create_stream(STREAM)
         url = cluster.cluster.nats_url
-        async with Writer(cluster.client, "s", "over") as writer:
-            await writer.more_acks(100)
-            for number, files in certificates.items():
-                await restart(cluster, number, node_tls(files, peers="accept", clients="accept"))
+        async with await Client.connect(url, tls_ca=authority.ca_file) as secured:
+            async with Writer(cluster.client, "s", "over") as writer:
                 await writer.more_acks(100)
-            # Clients of both kinds are served now: this is when they go over.
-            assert await cluster.read("s", node=1)
-            cluster.client = await Client.connect(url, tls_ca=authority.ca_file)
-            try:
-                assert await cluster.read("s", node=1)
+                for number, files in certificates.items():
+                    await restart(cluster, number, node_tls(files, peers="accept", clients="accept"))
+                    await writer.more_acks(100)
+                # Clients of both kinds are served now: this is when they go over.
+                later = Harness(cluster.cluster, secured)
+                assert await cluster.read("s", node=1) and await later.read("s", node=1)
                 for number, files in certificates.items():
                     await restart(cluster, number, node_tls(files))
                     await writer.more_acks(100)
@@ -114,9 +113,7 @@ def test_a_running_cluster_goes_over_to_tls_node_by_node_under_load(tmp_path: Pa
 
                 await until(all_over, "connections with TLS alone")
                 assert "no connection without TLS" in await cluster.run("cluster", "status")
-                await cluster.check_nothing_lost("s", writer)
-            finally:
-                await cluster.client.close()
+            await later.check_nothing_lost("s", writer)
 
     with_cluster(tmp_path, 3, story)
 
