@@ -116,7 +116,8 @@ def _print(
     """`over`: rate and CPU of publishing and of reading, as multiples of those without TLS."""
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replicas, {options.size} bytes, {options.window} in flight, median of "
-    table = figure_table(f"{title}{options.rounds}", ["", "acked/s", "CPU us", "MB", "read MB/s", "CPU ms/MB"])
+    heads = ["", "acked/s", "CPU us", "MB", "read MB/s", "CPU ms/MB"]
+    table = figure_table(f"{title}{options.rounds}", heads)
     for name, one in published.items():
         rate, cpu = (statistics.median(each) for each in zip(*read[name], strict=True))
         figures = (f"{one.rate:,.0f}", f"{one.server_cpu_us_per_message:.1f}", f"{one.memory_peak_mb:.0f}")
@@ -124,8 +125,8 @@ def _print(
     print_figures(console, table)
     console.print(
         f"With TLS: {over[0]:.2f} times the rate and {over[1]:.2f} times the CPU of publishing, "
-        f"{over[2]:.2f} times the rate and {over[3]:.2f} times a node's CPU of reading (medians of the ratios "
-        "within the rounds)",
+        f"{over[2]:.2f} times the rate and {over[3]:.2f} times a node's CPU of reading (medians of the "
+        "ratios within the rounds)",
         soft_wrap=True,
     )
 

@@ -16,9 +16,11 @@ from struct import Struct as Layout
 import trio
 
 from liftlog.api.handshake import (
+    CLIENT,
     FRAME_MAX_BYTES,
     HMAC_TAGS,
     NONCE_BYTES,
+    PEER,
     VERSION,
     VERSIONS,
     Answerer,
@@ -44,6 +46,7 @@ REFUSAL_TIMEOUT_S = 1.0
 UNACKNOWLEDGED_MAX_MS = 10_000
 
 _LENGTH = Layout(">I")
+_CALLER = {PEER: "a node", CLIENT: "a client"}
 
 
 class Incoming:
@@ -153,12 +156,13 @@ class Reception:
         try:
             with trio.move_on_after(self._limits.handshake_ms / 1000):
                 one.stream, binding = await self._entrance.enter(plain)
-                return await self._converse(one.stream, binding)
+                return await self._converse(one, binding)
         finally:
             self._pending.pop(one, None)
         raise HandshakeError(f"no handshake within {self._limits.handshake_ms} ms")
 
-    async def _converse(self, stream: TcpStream, binding: bytes) -> SecureSession:
+    async def _converse(self, one: Incoming, binding: bytes) -> SecureSession:
+        stream = one.stream
         answerer = Answerer(
             self._me(),
             self._role,
@@ -176,6 +180,8 @@ class Reception:
                 if answerer.session is not None:
                     self._admit(answerer.session)
                     await send_message(stream, reply)
+                    if said := self._entrance.remark(stream):
+                        self._rare.warning("plain", f"{_CALLER[self._role]} at {one.name} {said}")
                     return answerer.session
                 await send_message(stream, reply)
         except HandshakeError as error:

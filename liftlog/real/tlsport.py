@@ -2,7 +2,7 @@
 
 Our own greeting begins with a zero, TLS with a 22: a look at the first byte tells them apart, so that one
 port takes both for as long as a cluster goes over from one to the other (`accept`). What the secret proves
-comes afterwards, over TLS too, and is bound to the certificate.
+comes afterwards, over TLS too, and is bound to the certificate (V6).
 """
 
 from __future__ import annotations
@@ -46,12 +46,22 @@ class TlsEntrance:
         tls = self._certificates.tls
         return tls.peers if self._role == PEER else tls.clients
 
+    @property
+    def _whom(self) -> str:
+        """The setting of this port."""
+        return "peers" if self._role == PEER else "clients"
+
     def check(self, stream: TcpStream) -> None:
         """Whether it may be spoken like this, when a first message has come. Raises HandshakeError."""
         if self._mode == REQUIRE and not isinstance(stream, TlsStream):
-            whom = "peers" if self._role == PEER else "clients"
-            text = f'it speaks no TLS, and [tls] {whom} = "{REQUIRE}" here'
+            text = f'it speaks no TLS, and [tls] {self._whom} = "{REQUIRE}" here'
             raise HandshakeError(text, REFUSED_PLAIN)
+
+    def remark(self, stream: TcpStream) -> str:
+        """What to say of somebody who is let in as he speaks; empty: nothing."""
+        if self._mode != ACCEPT or isinstance(stream, TlsStream):
+            return ""
+        return f'speaks no TLS, which [tls] {self._whom} = "{ACCEPT}" lets it'
 
     async def enter(self, plain: trio.SocketStream) -> tuple[TcpStream, bytes]:
         """The connection as it is spoken on from now on, and what the handshake is bound to, empty without

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -304,3 +305,21 @@ def test_a_certificate_that_ends_soon_is_in_the_log_once_a_day(
     held.refresh()
     assert "has expired" in caplog.records[-1].getMessage() and caplog.records[-1].levelname == "ERROR"
     assert held.counters["tls.left_s"] == 0
+
+
+def test_the_commands_and_the_table_of_the_page_make_what_nodes_believe(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
+    section = page[page.index("\n## TLS\n") : page.index("\n## Rights\n")]
+    commands = section[section.index("```sh\n") + 6 :].partition("```")[0]
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands.replace("/etc/liftlog", str(tmp_path))], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    table_of_page = section[section.index("```toml\n") + 8 :].partition("```")[0]
+    node = NODE.replace("127.0.0.1:4801", "10.0.0.1:4801").replace("127.0.0.1:4701", "10.0.0.1:4701")
+    path = written(tmp_path, table_of_page.replace("/etc/liftlog", str(tmp_path)), node)
+    tls = config.load(path, {}).tls
+    assert tls is not None
+    assert tls.look("10.0.0.1", "node-1.example.com").hosts == ("10.0.0.1", "node-1.example.com")
+    for line in ("# peers = ", "# clients = ", "# client_ca_file = "):
+        assert line in table_of_page
