@@ -343,12 +343,13 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
         print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}  {metrics}")
     print(f"clients find their secret in {cluster.client_secret_file}; other users' need --secret-file")
     if cluster.authority is not None:
-        print(f"nodes speak TLS: give clients the CA, with --tls-ca {cluster.authority.ca_file}, or with")
+        print("nodes speak TLS: readers need the CA, with --tls-ca as below, or with")
         print(f"  export {VARIABLES[0]}={cluster.authority.ca_file}")
     print("try, in another terminal:")
     print(f"  liftlog stream create orders 'orders.>'{option}")
     print(f"  liftlog pub orders.new hello{option}")
-    print(f"  liftlog sub orders{option}")
+    ca = "" if cluster.authority is None else f" --tls-ca {cluster.authority.ca_file}"
+    print(f"  liftlog sub orders{option}{ca}")
     print("Ctrl-C stops everything", flush=True)
 
 

@@ -27,8 +27,6 @@ SPAN_COST_BYTES = 1024 * 1024
 ROOM_WAIT_MS = 5
 PIECE_BYTES = 128 * 1024
 """So much, and the rest of a frame, goes into the socket at once."""
-READ_BYTES = 256 * 1024
-"""So much of a span is in memory at once where it cannot go from file to socket."""
 NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 
 
@@ -157,12 +155,10 @@ async def send_span(
     sending = _Sending(span, stream.socket.fileno())
     try:
         while sending.left:
+            if isinstance(stream, TlsStream):
+                await _send_sealed(stream, sending, timeout_s, readers)
+                continue
             with trio.fail_after(timeout_s):
-                if isinstance(stream, TlsStream):
-                    piece = await trio.to_thread.run_sync(sending.read, limiter=readers)
-                    await stream.send_all(piece)
-                    sending.left -= len(piece)
-                    continue
                 await trio.to_thread.run_sync(sending.run, limiter=readers)
                 if sending.left:
                     await trio.lowlevel.wait_writable(stream.socket)
@@ -172,6 +168,20 @@ async def send_span(
             await stream.send_all(bytes(sending.left))
     finally:
         span.file.close()
+
+
+async def _send_sealed(
+    stream: TlsStream, sending: _Sending, timeout_s: float, readers: trio.CapacityLimiter
+) -> None:
+    """As much of a span as it counts for in a queue: read at once, and sent as far as the client takes it in
+    time.
+    """
+    data = memoryview(await trio.to_thread.run_sync(sending.read, limiter=readers))
+    while data:
+        with trio.fail_after(timeout_s):
+            await stream.send_all(data[:PIECE_BYTES])
+        sending.left -= len(data[:PIECE_BYTES])
+        data = data[PIECE_BYTES:]
 
 
 class _Sending:
@@ -196,8 +206,8 @@ class _Sending:
                 return
 
     def read(self) -> bytes:
-        """What comes next, for who sends it otherwise. Raises DiskError, also if the file ends before."""
-        data = self._file.read_at(self._end - self.left, min(self.left, READ_BYTES))
+        """What comes next, for who sends it otherwise. Raises DiskError, also if the file ends before it."""
+        data = self._file.read_at(self._end - self.left, min(self.left, SPAN_COST_BYTES))
         if not data:
             raise DiskError(errno.EIO, f"the file ends {self.left} bytes before the end of what is sent")
         return data
