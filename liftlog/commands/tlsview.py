@@ -28,7 +28,7 @@ def tls_line(answers: Answers) -> str:
     if without:
         told.append(f"node{'s' * (len(without) != 1)} {', '.join(map(str, without))} without")
     plain = sum(_plain(answer) for answer in answers.values())
-    told.append(f"{plain} connections without TLS" if plain else "no connection without TLS")
+    told.append(f"{plain or 'no'} connection{'s' * (plain > 1)} without TLS")
     return f"TLS: {'; '.join(told)}"
 
 
