@@ -138,7 +138,8 @@ class Reception:
             counters["network.refused"] += 1
             error = group.exceptions[0]
             code = error.code if isinstance(error, HandshakeError) else 0
-            rare.warning(f"refused {code}", f"refused a connection from {one.name}: {error}")
+            kind = f"refused {type(error).__name__} {code}"
+            rare.warning(kind, f"refused a connection from {one.name}: {error}")
         except* intake.InputRefused as group:
             counters["network.refused"] += 1
             rare.warning("closed", f"closed a connection from {one.name}: {group.exceptions[0]}")
