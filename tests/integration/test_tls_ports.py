@@ -338,6 +338,25 @@ async def test_v7_a_client_that_does_not_read_over_tls_is_within_the_same_bounds
         await eventually(lambda: node.count("network.memory_bytes") == 0, "nothing is occupied")
 
 
+async def test_who_falls_silent_over_tls_is_hung_up_on_and_who_is_half_open_is_replaced(
+    ca: Ca, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Node(ca.certificates())
+    async with running(before):
+        older = await call(before.ports.peer_address, PEER, node=2, tls=ca.files("other"))
+        await call(before.ports.peer_address, PEER, node=2, tls=ca.files("other"))
+        await hung_up(older.stream)
+        assert before.count("network.peers") == 1
+    monkeypatch.setattr("liftlog.real.network.SWEEP_S", 0.01)
+    node = Node(ca.certificates(), limits=NetworkLimits(client_idle_ms=2000))
+    async with running(node):
+        idle = await call(node.ports.client_address, tls=TlsFiles(ca.file))
+        silent = await call(node.ports.peer_address, PEER, node=2, tls=ca.files("other"))
+        await hung_up(idle.stream)
+        await hung_up(silent.stream)
+        assert node.count("network.cut") == 2
+
+
 # -- the stream itself -------------------------------------------------------------------------------------
 
 
