@@ -58,7 +58,7 @@ types: venv  ## mypy --strict
 compiled: venv  ## build/compiled, a faster copy for sweeps: PYTHONPATH=build/compiled .venv/bin/liftlog sim sweep ...
 	$(BIN)/python scripts/compile.py --jobs $(JOBS)
 
-MODELS := raft raft-steps isr isr-steps raft-membership raft-snapshots compaction removal producers expectations dead-letters mirrors named-origins sources filtered-reads full-subjects activity subject-limits front-limits times-to-live markers roll-ups work-queue priority-groups interest batches fast-batches message-ids births processor openings consumers groups nats-streaming commands
+MODELS := twophase raft raft-steps isr isr-steps isr-pair leases raft-membership raft-snapshots compaction removal producers expectations dead-letters mirrors named-origins sources filtered-reads full-subjects activity subject-limits front-limits times-to-live markers roll-ups work-queue priority-groups interest batches fast-batches message-ids births processor openings consumers groups nats-streaming commands
 KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
 nightly: test compiled  ## the longest tests, long sweeps in both gears, every mutant caught and shrunk, every model and proof, the checker at 100M operations, the demo

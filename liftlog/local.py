@@ -1,4 +1,4 @@
-"""What `liftlog bench` and `liftlog demo` ask of a local cluster, as plain blocking calls."""
+"""What `liftlog bench`, `liftlog demo` and `liftlog dev` ask of a local cluster, as plain blocking calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from liftlog.client.client import Client
+from liftlog.client.errors import Unreachable
 from liftlog.messages import StreamInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import LiftlogError, StreamConfig
 
 READY_TIMEOUT_MS = 30_000
 IN_SYNC_TIMEOUT_S = 60.0
+LIVE_TIMEOUT_S = 60.0
 POLL_S = 0.1
 
 T = TypeVar("T")
@@ -26,7 +28,11 @@ def ask(cluster: LocalCluster, question: Callable[[Client], Awaitable[T]]) -> T:
         secret = cluster.client_secret_file
         ca = None if cluster.authority is None else cluster.authority.ca_file
         async with await Client.connect(
-            cluster.nats_url, cluster=cluster.cluster, secret_file=secret, tls_ca=ca
+            cluster.nats_url,
+            cluster=cluster.cluster,
+            login=cluster.nats_login,
+            secret_file=secret,
+            tls_ca=ca,
         ) as client:
             return await question(client)
 
@@ -37,6 +43,34 @@ def ask(cluster: LocalCluster, question: Callable[[Client], Awaitable[T]]) -> T:
             if not node.running:
                 raise LiftlogError(f"node {number} has ended: {node.last_words()}") from None
         raise
+
+
+def wait_until_live(cluster: LocalCluster, timeout_s: float = LIVE_TIMEOUT_S) -> None:
+    """Wait until the cluster has a controller and every node a session. Raises LiftlogError.
+
+    A node without one is preferred to lead nothing that is created meanwhile (R16).
+    """
+
+    async def wait(client: Client) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            for number, node in cluster.nodes.items():
+                if not node.running:
+                    raise LiftlogError(f"node {number} ended: {node.last_words()}")
+            try:
+                status = await client.status(timeout_ms=1000)
+                if status.controller and sum(info.live for info in status.nodes) == len(cluster.nodes):
+                    return
+            except Unreachable:
+                pass
+            if time.monotonic() > deadline_s:
+                raise LiftlogError(
+                    f"the cluster has no controller, or a node without a session, after {timeout_s:.0f} s; "
+                    f"see {cluster.folder}"
+                )
+            await asyncio.sleep(POLL_S)
+
+    ask(cluster, wait)
 
 
 def create_stream(cluster: LocalCluster, config: StreamConfig) -> StreamInfo:

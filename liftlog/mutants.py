@@ -193,6 +193,7 @@ class Mutants(msgspec.Struct, frozen=True):
     gone_kept_pending: bool = False  # K7
     first_filter_only: bool = False  # K6
     inactive_from_creation: bool = False  # K1
+    inactive_as_made: bool = False  # K1
     lasts_not_said_again: bool = False  # K2
     joins_by_data_alone: bool = False  # R10
     journal_hw_of_data: bool = False  # R2

@@ -585,3 +585,13 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def compaction(self) -> CompactionPolicy:
         lag_ms, dirty = self.min_compaction_lag_ms, self.dirty_ratio_percent
         return CompactionPolicy(lag_ms, dirty, self.tombstone_retention_ms)
+
+
+OPTIONAL = tuple(field.name for field in msgspec.structs.fields(StreamConfig) if field.default is UNSET)
+"""Fields that a configuration has with a true value, or not at all: release 0.1.0 can read one without them.
+Each came with feature level 2 and version 3 of the protocol (U1, U2).
+"""
+SWITCHES = tuple(
+    field.name for field in msgspec.structs.fields(StreamConfig) if field.type == bool | UnsetType
+)
+"""Those that are on, or absent."""

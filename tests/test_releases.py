@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from liftlog import format as batches
 from liftlog.api import handshake
 from liftlog.api.handshake import CLIENT, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.core.metadata import image, levels
-from liftlog.types import FEATURE_LEVEL
+from liftlog.types import FEATURE_LEVEL, StreamConfig
 from liftlog.version import VERSION
 from tests.releases import Release, git, module, parse, releases, source
 
@@ -33,6 +34,19 @@ def test_u1_an_entry_says_what_its_commit_says(release: Release) -> None:
     assert constant(release, "liftlog/format.py", "VERSION") == str(release.batch)
     assert constant(release, "liftlog/core/metadata/image.py", "VERSION") == str(release.snapshot)
     assert constant(release, "liftlog/api/handshake.py", "VERSION") == str(release.protocol[1])
+
+
+@each_release
+def test_u2_a_field_of_a_configuration_is_of_the_level_of_the_first_release_that_reads_it(
+    release: Release,
+) -> None:
+    (read,) = (
+        {ast.unparse(line.target) for line in one.body if isinstance(line, ast.AnnAssign)}
+        for one in ast.parse(source(release, "liftlog/types.py")).body
+        if isinstance(one, ast.ClassDef) and one.name == "StreamConfig"
+    )
+    since = dict.fromkeys(StreamConfig.__struct_fields__, levels.FIRST) | levels.CREATABLE_SINCE
+    assert read == {name for name, level in since.items() if level <= release.level}
 
 
 def test_u1_an_entry_never_changes_and_none_goes() -> None:

@@ -65,7 +65,7 @@ from liftlog.messages import (
     TransferControllerRequest,
     intake,
 )
-from liftlog.types import StreamConfig
+from liftlog.types import OPTIONAL, StreamConfig
 
 PREFIX = "$LIFTLOG"
 QUEUE = "liftlog-api"
@@ -75,15 +75,7 @@ PROTOCOL = "Liftlog-Protocol"
 SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
     PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
     Contact: {"cluster": 3, "strangers": 3},
-    StreamConfig: {
-        **{"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3, "removal": 3},
-        **{"max_messages_per_subject": 3, "more_subjects": 3, "allow_rollup": 3},
-        **{"allow_ttl": 3, "work_queue": 3, "interest": 3, "allow_batches": 3, "marker_ttl_ms": 3},
-        **{"notes": 3, "deny_delete": 3, "deny_purge": 3, "sealed": 3, "queue_group": 3},
-        **{"mirror": 3, "bytes_max": 3, "subject_messages_max": 3, "first_offset": 3},
-        **{"activity": 3, "sources": 3, "origins": 3, "allow_fast_batches": 3},
-        **{"starts": 3, "mirror_filter": 3},
-    },
+    StreamConfig: dict.fromkeys(OPTIONAL, 3),
 }
 """With which version fields came that answers did not have before."""
 _UNKNOWN: Mapping[int, Without] = {

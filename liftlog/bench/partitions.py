@@ -23,7 +23,7 @@ from liftlog.bench.usage import usage_of
 from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.eyes.names import STEP_CPU
-from liftlog.local import ask
+from liftlog.local import ask, wait_until_live
 from liftlog.messages import StreamInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
@@ -110,6 +110,7 @@ class ManyPartitions:
         """All phases. Raises LiftlogError when the cluster does not get to where it should."""
         progress("starting the nodes")
         self._scratch.enter_context(self._cluster)
+        wait_until_live(self._cluster)
         self._settle()
         progress("creating streams")
         phases = [self._phase("creation", self._create)]

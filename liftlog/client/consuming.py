@@ -112,8 +112,8 @@ class PullConsumer:
         return (await consumers_of(self._reader, self._name))[0]
 
     async def alter(self, **changes: object) -> ConsumerInfo:
-        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins, its
-        filters, or `inactive_ms`. With `pause_until_ms` nothing is delivered before that time, by its
+        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins, or
+        its filters. With `pause_until_ms` nothing is delivered before that time, by its
         leader's clock. Raises RequestFailed, with code "already-exists" if somebody else altered it.
         """
         try:

@@ -136,6 +136,8 @@ def _add_alter(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     alter.add_argument("--max-deliver", type=natural, metavar="N")
     alter.add_argument("--dead-letter", metavar="SUBJECT", help="'' for none")
     alter.add_argument("--max-ack-pending", type=positive_count, metavar="N")
+    gone = "remove it when nobody has used it for so long; 0 = never"
+    alter.add_argument("--inactive", type=duration_ms, metavar="TIME", help=gone)
     said = "in place of all"
     alter.add_argument("--note", action="append", type=name_and_value, metavar="NAME=VALUE", help=said)
     alter.add_argument("--pause", metavar="UNTIL", help="deliver nothing before then; 'now' ends a pause")
@@ -231,6 +233,7 @@ async def _alter(args: argparse.Namespace) -> int:
         "max_deliver": args.max_deliver,
         "dead_letter": args.dead_letter,
         "max_ack_pending": args.max_ack_pending,
+        "inactive_ms": args.inactive,
         "notes": tuple(args.note) if args.note else None,
     }
     changes = {name: value for name, value in asked.items() if value is not None}

@@ -44,7 +44,6 @@ log = logging.getLogger("liftlog.server")
 
 DEFAULT_PORT = 4701
 DEFAULT_NATS_PORT = 4222
-CONTROLLER_TIMEOUT_S = 20.0
 TWIN_MS = 500
 """How long another cluster of the same name has to answer."""
 WATCH_S = 0.2
@@ -273,8 +272,11 @@ def _dev(args: argparse.Namespace) -> int:
         if args.clients:
             # Better now than from each node.
             read_book(Path(args.clients), (), ())
+        # Imported here: a node needs no client, and starts sooner without one.
+        from liftlog.local import wait_until_live
+
         cluster.start()
-        asyncio.run(wait_for_controller(cluster, CONTROLLER_TIMEOUT_S))
+        wait_until_live(cluster)
         _announce(args, cluster)
         _watch(args, cluster)
     except KeyboardInterrupt:
@@ -292,7 +294,7 @@ def _dev(args: argparse.Namespace) -> int:
 
 async def _refuse_a_twin(nats_url: str, cluster: str, login: NatsLogin) -> None:
     """Two clusters of one name on one NATS: clients would be answered by either. Raises LiftlogError."""
-    # Imported here, as below.
+    # Imported here, as above.
     from liftlog.client import Client, Unreachable
 
     async with await Client.connect(nats_url, cluster=cluster, login=login) as client:
@@ -304,31 +306,6 @@ async def _refuse_a_twin(nats_url: str, cluster: str, login: NatsLogin) -> None:
         f"a cluster '{cluster}' answers on {nats_url.rsplit('@', 1)[-1]} already: stop it, or give this one "
         "another name with --cluster"
     )
-
-
-async def wait_for_controller(cluster: LocalCluster, timeout_s: float) -> None:
-    """Wait until the cluster has a controller and every node a session. Raises LiftlogError."""
-    # Imported here: a node needs no client, and starts sooner without one.
-    from liftlog.client import Client, Unreachable
-
-    deadline = time.monotonic() + timeout_s
-    connecting = Client.connect(cluster.nats_url, cluster=cluster.cluster, login=cluster.nats_login)
-    async with await connecting as client:
-        while True:
-            for node in cluster.nodes.values():
-                if not node.running:
-                    raise LiftlogError(f"node {node.config.node} ended: {node.last_words()}")
-            try:
-                status = await client.status(timeout_ms=1000)
-                if status.controller and sum(info.live for info in status.nodes) == len(cluster.nodes):
-                    return
-            except Unreachable:
-                pass
-            if time.monotonic() > deadline:
-                raise LiftlogError(
-                    f"the cluster has no controller after {timeout_s:.0f} s; see {cluster.folder}"
-                )
-            await asyncio.sleep(0.05)
 
 
 def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:

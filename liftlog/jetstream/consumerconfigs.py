@@ -394,8 +394,6 @@ def check_update(old: JsConsumerConfig, new: JsConsumerConfig) -> None:
             raise CONSUMER_CREATE.because(f"{said} can not be updated")
     if old.filters != new.filters:
         raise CONSUMER_CREATE.because("filters cannot be altered here: delete it, and make it anew")
-    if old.inactive_threshold != new.inactive_threshold:
-        raise CONSUMER_CREATE.because("inactive_threshold cannot be altered here: make it anew")
     for field in ("priority_policy", "priority_groups", "priority_timeout"):
         if getattr(old, field) != getattr(new, field):
             raise CONSUMER_CREATE.because(f"{field} cannot be altered here: delete it, and make it anew")

@@ -676,6 +676,40 @@ def test_k1_idle_consumers_are_those_not_heard_of_for_so_long(steps: list[tuple[
             last[number] = now[0]
 
 
+def test_k1_a_consumer_that_is_altered_stays_for_as_long_as_it_has_now() -> None:
+    world, partition = ready()
+    number = made(world, partition, ConsumerConfig(inactive_ms=1000))
+
+    def lasts(was_ms: int, stays_ms: int, for_s: float) -> bool:
+        was, stays = ConsumerConfig(inactive_ms=was_ms), ConsumerConfig(inactive_ms=stays_ms)
+        told = asks(world, partition, AlterConsumerRequest(partition, number, was, stays))
+        assert told.consumers[0].config.inactive_ms == stays_ms
+        world.run(for_s)
+        return bool(asks(world, partition, ConsumersRequest(partition)).consumers)
+
+    assert lasts(1000, 4000, for_s=2.5)
+    assert lasts(4000, 0, for_s=6)
+    assert not lasts(0, 1500, for_s=2.5)
+
+
+def test_k1_a_consumer_that_is_being_altered_does_not_go() -> None:
+    """Its entry would stand behind that of its alteration, and who is told of that relies on it."""
+    world, partition = ready()
+    number = made(world, partition, ConsumerConfig(inactive_ms=1000))
+    leader = world.leader(partition)
+    others = [node for node in (1, 2, 3) if node != leader]
+    longer = AlterConsumerRequest(partition, number, ConsumerConfig(inactive_ms=1000), ConsumerConfig())
+    for node in others:
+        world.hold_storage(node)
+    asked = world.ask(leader, longer)
+    world.run(1.3)
+    for node in others:
+        world.release_storage(node)
+    assert world.run_until(lambda: asked in world.replies)
+    world.run(3)
+    assert info(world, partition).config == ConsumerConfig()
+
+
 def test_k1_a_consumer_is_altered_by_an_entry_and_paused() -> None:
     world, partition = ready(3)
     number = made(world, partition)

@@ -6,7 +6,7 @@ import msgspec
 
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.liveview import BAD, GOOD, WARN, live_lines
-from liftlog.commands.stream import how_old
+from liftlog.commands.streamview import how_old
 from liftlog.messages import PartitionInfo, ReplicaInfo, StreamInfo, StreamInfoReply
 from liftlog.types import PartitionId, StreamConfig
 from tests.core.test_clusterview import answer, contact

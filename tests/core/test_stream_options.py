@@ -8,7 +8,9 @@ import pytest
 
 from liftlog.commands.common import duration_ms, size_bytes
 from liftlog.commands.pubsub import time_to_live
-from liftlog.commands.stream import LOG_OPTIONS, add_parser, describe_log
+from liftlog.commands.stream import add_parser
+from liftlog.commands.streamoptions import LOG_OPTIONS
+from liftlog.commands.streamview import describe_log
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.messages import CreateStreamRequest
 from liftlog.types import StreamConfig

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import altered
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import AlterStreamRequest, DoneReply, MessageDeleted, StreamChanges
@@ -190,4 +189,3 @@ def test_C6_what_a_limit_of_a_subject_goes_with(settings: dict[str, Any], proble
     found = limits_problem(config)
     assert problem in found and bool(found) == bool(problem)
     assert altered(config, StreamChanges(subject_messages_max=0)).holds_of_subject == 0
-    assert levels._LATER["subject_messages_max"] == levels.NEWEST

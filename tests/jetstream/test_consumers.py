@@ -321,7 +321,7 @@ UPDATED = "CONSUMER.CREATE: changes"
         "metadata": {"metadata": {"a": "b"}},
         "headers_only": {"headers_only": True},
         "max_batch": {"max_batch": 3},
-        "inactive_threshold": Case({"inactive_threshold": 70 * SECOND}, refused="for now: make it anew"),
+        "inactive_threshold": {"inactive_threshold": 70 * SECOND},
         "backoff": {"backoff": [SECOND], "max_deliver": 9},
         "sample_freq": Case({"sample_freq": "50%"}, refused="there are no samples of acks"),
     },

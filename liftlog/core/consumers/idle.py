@@ -13,12 +13,14 @@ from liftlog.core.consumers.state import Consumer, Consumers
 class IdleConsumers:
     """Of one leader. `after`: the tick so many milliseconds from now."""
 
-    __slots__ = ("_after", "_due", "_first", "_known")
+    __slots__ = ("_after", "_due", "_first", "_known", "_stays")
 
     def __init__(self, after: Callable[[int], int]) -> None:
         self._after = after
         self._due: dict[int, int] = {}
         """By number: the tick at which it goes, if nobody asks for it."""
+        self._stays: dict[int, int] = {}
+        """By number: for how many milliseconds it stays without; 0 = for ever."""
         self._first = 0
         """Before this tick none goes."""
         self._known = (0, 0)
@@ -26,9 +28,16 @@ class IdleConsumers:
 
     def heard(self, consumer: Consumer) -> None:
         """Somebody has asked for it."""
-        if consumer.config.inactive_ms:
-            self._due[consumer.number] = self._after(consumer.config.inactive_ms)
+        stays_ms = self._stays.setdefault(consumer.number, consumer.config.inactive_ms)
+        if stays_ms:
+            self._due[consumer.number] = self._after(stays_ms)
             self._first = min(self._first, self._due[consumer.number])
+
+    def altered(self, consumer: Consumer) -> None:
+        """It has another configuration now: it stays as long as that says, from now on."""
+        self._stays.pop(consumer.number, None)
+        self._due.pop(consumer.number, None)
+        self.heard(consumer)
 
     def over(self, consumers: Consumers, now: int) -> Iterable[Consumer]:
         """Those whose time is over at this tick; told again at each one until they are gone, or heard of."""
@@ -37,6 +46,7 @@ class IdleConsumers:
         if known != self._known:
             self._known = known
             self._due = {number: due for number, due in self._due.items() if number in there}
+            self._stays = {number: stays for number, stays in self._stays.items() if number in there}
             for number, consumer in there.items():
                 if number not in self._due:
                     self.heard(consumer)

@@ -40,7 +40,7 @@ CONSUMERS_MAX = 256
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
 FIXED = (
-    *("deliver", "offset", "timestamp_ms", "filter", "filters", "inactive_ms"),
+    *("deliver", "offset", "timestamp_ms", "filter", "filters"),
     *("priority", "groups", "pin_ms"),
 )
 """What is not altered of a consumer."""

@@ -16,32 +16,11 @@ from liftlog.core.metadata.elsewhere import naming_problem
 from liftlog.core.metadata.limits import limits_problem, notes_bytes
 from liftlog.core.metadata.subjects import partitions_problem, subjects_problem
 from liftlog.messages import StreamChanges
-from liftlog.types import PartitionId, StreamConfig
-
-ABSENT_IF_NOT = (
-    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "bytes_max"),
-    *("max_messages_per_subject", "more_subjects", "allow_rollup"),
-    *("notes", "deny_delete", "deny_purge", "sealed", "allow_ttl", "interest", "marker_ttl_ms"),
-    "allow_batches",
-    "allow_fast_batches",
-    "mirror",
-    "mirror_filter",
-    "sources",
-    "origins",
-    "starts",
-    "subject_messages_max",
-)
-"""Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
-
+from liftlog.types import OPTIONAL, SWITCHES, PartitionId, StreamConfig
 
 SEALED = ("read_only", "deny_delete", "deny_purge")
 """What a sealed stream is."""
 FOR_EVER = ("deny_delete", "deny_purge", "sealed")
-SWITCHES = (
-    *("paused", "allow_rollup", "allow_ttl", "allow_batches", "allow_fast_batches", "interest"),
-    *FOR_EVER,
-)
-"""Fields that are on, or absent."""
 
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
@@ -56,7 +35,7 @@ def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     elif changes.sources is not UNSET and changes.starts is UNSET and config.starts is not UNSET:
         names = [name for name, _ in changes.sources]
         values["starts"] = tuple(start for start in config.starts if start[0] in names)
-    values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
+    values |= {name: UNSET for name in OPTIONAL if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 
 

@@ -31,7 +31,7 @@ from liftlog.core.metadata.commands import (
     RetireNode,
     TrimActivity,
 )
-from liftlog.types import StreamConfig
+from liftlog.types import OPTIONAL
 
 FIRST, NEWEST = 1, 2
 """Levels of release 0.1.0, and of this liftlog."""
@@ -56,59 +56,14 @@ PROTOCOL: dict[int, int] = {1: 2, 2: 3}
 IMAGE: dict[int, int] = {1: 2, 2: 3}
 
 
-ALTERABLE_SINCE: dict[str, int] = {
-    "replication_factor": 2,
-    "min_insync_replicas": 2,
-    "partitions": 2,
-    "paused": 2,
-    "dedupe_window_ms": 2,
-    "dedupe_ids_max": 2,
-    "messages_max": 2,
-    "bytes_max": 2,
-    "max_messages_per_subject": 2,
-    "subject": 2,
-    "more_subjects": 2,
-    "allow_rollup": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "allow_ttl": 2, "interest": 2},
-    "marker_ttl_ms": 2,
-    "allow_batches": 2,
-    "allow_fast_batches": 2,
-    "mirror": 2,
-    "sources": 2,
-    **{"origins": 2, "starts": 2},
-    "subject_messages_max": 2,
-}
+ALTERABLE_SINCE: dict[str, int] = dict.fromkeys(
+    ("subject", "partitions", "replication_factor", "min_insync_replicas", *OPTIONAL), 2
+)
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
-
-
-_LATER: dict[str, int] = {
-    "paused": 2,
-    "dedupe_window_ms": 2,
-    "dedupe_ids_max": 2,
-    "messages_max": 2,
-    "bytes_max": 2,
-    "max_messages_per_subject": 2,
-    "allow_rollup": 2,
-    "removal": 2,
-    "work_queue": 2,
-    "interest": 2,
-    "more_subjects": 2,
-    **{"allow_ttl": 2, "marker_ttl_ms": 2},
-    "allow_batches": 2,
-    "allow_fast_batches": 2,
-    **{"notes": 2, "deny_delete": 2, "deny_purge": 2, "sealed": 2, "queue_group": 2},
-    "mirror": 2,
-    **{"subject_messages_max": 2, "first_offset": 2},
-    "activity": 2,
-    "sources": 2,
-    **{"origins": 2, "starts": 2, "mirror_filter": 2},
-}
-"""Fields of a new stream's configuration that may be left out: the first level of which a node can read
-them."""
-
-
-def _has(config: StreamConfig, name: str) -> bool:
-    return getattr(config, name) is not UNSET
+CREATABLE_SINCE: dict[str, int] = dict.fromkeys(OPTIONAL, 2)
+"""By field of a new stream's configuration: the first level of which a node can read it; all else is of
+level 1.
+"""
 
 
 def since(command: Command) -> int:
@@ -116,7 +71,8 @@ def since(command: Command) -> int:
     if isinstance(command, AlterStream):
         return max((ALTERABLE_SINCE.get(name, FIRST) for name in command.changes.named), default=FIRST)
     if isinstance(command, CreateStream):
-        return max((level for name, level in _LATER.items() if _has(command.config, name)), default=FIRST)
+        named = [name for name in OPTIONAL if getattr(command.config, name) is not UNSET]
+        return max((CREATABLE_SINCE[name] for name in named), default=FIRST)
     return SINCE.get(type(command), FIRST)
 
 

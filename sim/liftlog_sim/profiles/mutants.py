@@ -344,6 +344,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a journal begins anew without what consumers have yet to be given of the last messages of subjects"),
     ("inactive_from_creation", "K1", "consumers",
      "a consumer that goes when nobody uses it goes so long after it was made, or its leader began"),
+    ("inactive_as_made", "K1", "consumers",
+     "a consumer that goes when nobody uses it goes after the time that it had before that was altered"),
     ("first_filter_only", "K6", "consumers",
      "of a consumer's filters the first alone lets anything through"),
     ("door_acks_at_once", "K3", "doors",

@@ -55,18 +55,10 @@ from liftlog.messages import (
     RetireNodeRequest,
     SetVoterRequest,
 )
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.types import OPTIONAL, PartitionId, StreamConfig
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.meanings import kept_starts, meant_by
-
-OR_UNSET = (
-    *("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max", "max_messages_per_subject"),
-    *("more_subjects", "allow_rollup", "work_queue", "notes", "deny_delete", "deny_purge", "sealed"),
-    *("allow_ttl", "marker_ttl_ms", "allow_batches", "mirror", "sources", "interest", "origins", "bytes_max"),
-    *("subject_messages_max", "first_offset", "activity", "allow_fast_batches", "starts", "mirror_filter"),
-)
-"""What a configuration has with a true value, or not at all."""
 
 FOR_EVER_US = 1 << 62
 
@@ -420,7 +412,7 @@ class Authors:
                         expected["starts"] = kept_starts(config, command.changes.sources)
                     names = {one.name: (id, one) for id, (_, one) in before.altered.items()}
                     expected["origins"] = meant_by(stream, names, command.changes.sources)
-                for name in OR_UNSET:
+                for name in OPTIONAL:
                     expected[name] = expected[name] or msgspec.UNSET
                 at = index
             if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):

@@ -438,7 +438,7 @@ class ConsumerTruth:
         if consumer is None or not consumer.deleted or consumer.created.name in self._to_go:
             return  # Who leads no more may not know it.
         self._checks("OfThisIncarnation")
-        stays_us = consumer.created.config.inactive_ms * 1000
+        stays_us = consumer.config.inactive_ms * 1000
         if not stays_us or now_us - consumer.served_us < stays_us // 2:
             text = f"is said to be deleted at {now_us} us, and was used at {consumer.served_us}"
             raise self._violation("OfThisIncarnation", consumer, f"it {text}; nobody has wanted that")

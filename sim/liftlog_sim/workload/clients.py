@@ -140,6 +140,8 @@ class Clientele:
         """By value, at which offset a message is to lie, if anywhere (L6)."""
         self.lasts: dict[bytes, ExpectedLast] = {}
         """By value, what a message expects to be the last record of a subject (L9)."""
+        self.alone_until: dict[tuple[PartitionId, str], int] = {}
+        """Consumers that nobody uses before this time."""
         self.last_known: dict[tuple[PartitionId, bytes], int] = {}
         """By subject, the last record of which any client was told."""
         self.sent_on: dict[bytes, bytes] = {}

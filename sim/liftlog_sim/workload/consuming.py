@@ -89,6 +89,13 @@ OF_INTEREST = ("some-0", "some-1", "last-0", "some-0", "some-1", "idle-0", "work
 that it was not given."""
 STAYING, STAYING_OF_INTEREST = ("dead-0", "dead-1", "work-0"), ("some-0", "some-1", "last-0")
 """Those that there are where none is to go (`consumers_stay`)."""
+ALTERED, OFTEN_ALTERED = 0.12, 0.25
+"""Up to which draw a consumer is altered, of one that is to go when nobody uses it."""
+LONGER = 4
+"""So many times as long a consumer may stay unused when that is altered, if it was to go at all."""
+ALONE_SHARE, ALONE = 0.5, 1500
+"""How often nobody uses it then for longer than it was to stay before, and for how many microseconds for each
+millisecond of that."""
 DELETED_SHARE, EMPTIED_SHARE = 0.01, 0.05
 """How often a consumer is deleted; where its messages go by interest."""
 TIMEOUT_US = 3 * SECOND
@@ -205,6 +212,8 @@ class ConsumingClient:
         return True
 
     def _act(self, target: Target, name: str, turn: Turn) -> None:
+        if self.kernel.now_us < self._shared.alone_until.get((target.partition, name), 0):
+            return
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
         former = self._former.get((target, name), 0)
         deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
@@ -217,7 +226,7 @@ class ConsumingClient:
             self._delete(target, name, turn)
         elif chance < 0.1:
             self._inspect(target, name, turn)
-        elif chance < 0.12:
+        elif chance < (OFTEN_ALTERED if ALL[name].inactive_ms else ALTERED):
             self._alter(target, name, number, turn)
         else:
             self._pull(target, number, turn.name, turn.draws, 0)
@@ -289,7 +298,11 @@ class ConsumingClient:
         made = config_of(target, name)
         until_ms = WALL_START_MS + self.kernel.now_us // MILLISECOND + draws.choice((0, 500, 1500))
         other = msgspec.structs.replace(
-            made, ack_wait_ms=made.ack_wait_ms + 500, max_ack_pending=6, pause_until_ms=until_ms
+            made,
+            ack_wait_ms=made.ack_wait_ms + 500,
+            max_ack_pending=6,
+            pause_until_ms=until_ms,
+            inactive_ms=LONGER * made.inactive_ms,
         )
         known = self._known.get((target, name), made)
         config = made if known != made else other
@@ -297,7 +310,10 @@ class ConsumingClient:
         def answered(reply: object) -> None:
             if isinstance(reply, ConsumersReply) and reply.consumers:
                 self._account.count("consumers altered")
-                self._known[target, name] = reply.consumers[0].config
+                now = self._known[target, name] = reply.consumers[0].config
+                if now.inactive_ms > made.inactive_ms and draws.part("alone").random() < ALONE_SHARE:
+                    alone_us = ALONE * made.inactive_ms
+                    self._shared.alone_until[target.partition, name] = self.kernel.now_us + alone_us
             elif isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
                 self._known[target, name] = other if known == made else made
 

@@ -321,16 +321,23 @@ class ConsumerMaking:
             flight = agenda.flights.get(consumer.number)
             if flight is not None and flight.pulls:
                 idle.heard(consumer)
-            elif consumer.number not in self.dropping:
+            elif not self.changes(consumer.number):
                 self._ctx.mark("K1.inactive")
                 self.drop(consumer.number)
 
     # -- time and ends -----------------------------------------------------------------------------------
 
+    def altered(self, end: int) -> list[Consumer]:
+        """The journal is folded up to there: whose alteration that has, where it is still there."""
+        known = self._removed.consumers.by_number
+        altered = [number for number, (_, until) in self._altering.items() if until <= end]
+        for number in altered:
+            del self._altering[number]
+        return [known[number] for number in altered if number in known]
+
     def folded(self, end: int) -> list[int]:
         """The journal is folded up to there. Whose deletion that has."""
         self._creating = {name: one for name, one in self._creating.items() if one[1] > end}
-        self._altering = {number: one for number, one in self._altering.items() if one[1] > end}
         dropped = [number for number, until in self.dropping.items() if until <= end]
         for number in dropped:
             del self.dropping[number]

@@ -543,6 +543,9 @@ class ConsumersLead:
         if self._ctx.fenced or not self._removed.is_known:
             return
         self._agenda.folded(folded)
+        for consumer in self._making.altered(folded):
+            if not self._ctx.mutants.inactive_as_made:
+                self._idle.altered(consumer)
         for number in self._making.folded(folded):
             self._dropped(number)
         while (waiting := self._answers.take(folded)) is not None:
