@@ -31,6 +31,11 @@
     clients_file = "/etc/liftlog/clients.toml"           # beside it or instead: clients with rights
     insecure = false                 # true instead of these files: whoever can connect may do everything
 
+    [tls]                            # optional: TLS at both ports, see `liftlog/tls/settings.py`
+    ca_file = "/etc/liftlog/ca.pem"
+    cert_file = "/etc/liftlog/node-1.pem"
+    key_file = "/etc/liftlog/node-1.key"
+
     [storage]                        # optional: encryption at rest, see `liftlog/diskkey.py`
     encryption_key_file = "/etc/liftlog/key"
     take_over_open_logs = false      # true for one start: a key for a folder that was not encrypted so far
@@ -48,6 +53,7 @@
     nodes = ["10.1.0.1:4701"]        # where its clients reach some of its nodes
     cluster = "liftlog"              # what it is called there; the default is "east"
     client_secret_file = "/etc/liftlog/east.secret"      # or insecure = true
+    tls_ca_file = "/etc/liftlog/east-ca.pem"             # if it speaks TLS there
 
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
@@ -76,7 +82,10 @@ from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.nodeconfig import NodeConfig
 from liftlog.otherclusters import OtherCluster, read_clusters
+from liftlog.protocolranges import PROTOCOL_RANGES, check_protocol
 from liftlog.security import how_to_make, read_secrets
+from liftlog.tls.settings import KEYS as TLS_KEYS
+from liftlog.tls.settings import NodeTls, read_tls
 from liftlog.types import LiftlogError
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
@@ -87,50 +96,6 @@ NO_DOMAINS = ("API", "ACK", "FC", "EVENT", "CONSUMER", "STREAM")
 """What JetStream itself has behind "$JS."."""
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
-LEASE_TICKS = 4
-"""A heartbeat on each tick, one that is lost, an answer on its way, a look ahead to the next tick (N2)."""
-
-PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
-    "tick_ms": (10, 10_000),
-    "election_min_ms": (50, 60_000),
-    "election_max_ms": (100, 120_000),
-    "suspicion_ms": (20, 60_000),
-    "heartbeat_ticks": (1, 100),
-    "session_timeout_ms": (200, 120_000),
-    "lease_ms": (50, 60_000),
-    "fence_margin_ms": (10, 60_000),
-    "leader_timeout_ms": (100, 120_000),
-    "report_window_ms": (100, 600_000),
-    "replica_lag_max_ms": (100, 600_000),
-    "replica_slow_ms": (0, 600_000),
-    "replica_probation_ms": (100, 3_600_000),
-    "replica_probation_max_ms": (100, 24 * 3_600_000),
-    "fetch_wait_ms": (1, 60_000),
-    "fetch_max_bytes": (1024, 16 * MIB),
-    "request_timeout_ms": (100, 600_000),
-    "hw_checkpoint_ms": (10, 600_000),
-    "tail_cache_bytes": (64 * 1024, 1024 * MIB),
-    "batch_max_bytes": (1024, 16 * MIB),
-    "inflight_max_bytes": (64 * 1024, 1024 * MIB),
-    "parked_reads_max": (1, 100_000),
-    "disk_reads_max": (2, 100_000),
-    "log_reads_max": (1, 100_000),
-    "index_memory_bytes": (64 * 1024, 64 * 1024 * MIB),
-    "raft_append_max_bytes": (1024, 8 * MIB),
-    "raft_inflight_proposals_max": (1, 100_000),
-    "raft_proposal_span": (256, 65_536),
-    "raft_snapshot_entries": (16, 1_000_000),
-    "raft_chunk_records": (1, 4096),
-    "max_voters": (1, 9),
-    "spare_after_ms": (0, 86_400_000),
-    "step_partitions_max": (1, 100_000),
-    "move_bytes_per_s": (0, 16 * 1024 * MIB),
-    "retention_check_ms": (100, 3_600_000),
-    "compaction_check_ms": (100, 3_600_000),
-    "compaction_bytes_per_s": (64 * 1024, 1024 * MIB),
-    "scrub_bytes_per_s": (0, 1024 * MIB),
-}
-"""Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
 
 NETWORK_RANGES: dict[str, tuple[int, int]] = {
     "client_connections_max": (1, 100_000),
@@ -161,6 +126,7 @@ KEYS: dict[str, dict[str, type]] = {
     | dict.fromkeys(("data", "listen", "address", "peer_listen", "trace", "log_format"), str),
     "nats": dict.fromkeys(("url", *NATS_FILES), str),
     "security": {**dict.fromkeys(SECURITY_FILES, str), "insecure": bool},
+    "tls": TLS_KEYS,
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
     "jetstream": {"enabled": bool, "domain": str, "leaf": str},
@@ -217,6 +183,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     """Clients with names, secrets and rights of their own (V9)."""
     insecure: bool = False
     take_over_open_logs: bool = False
+    tls: NodeTls | None = None
+    """None: no TLS at either port."""
     network: NetworkLimits = NetworkLimits()
     metrics_listen: str = ""
     """Empty: nothing is told there."""
@@ -271,6 +239,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
             if getattr(self, name) is not None:
                 lines += [f"{name} = {_quote(str(getattr(self, name)))}"]
         lines += [f"insecure = {str(self.insecure).lower()}"]
+        lines += [] if self.tls is None else self.tls.to_toml()
         if self.encryption_key_file is not None or self.take_over_open_logs:
             lines += ["", "[storage]"]
         if self.encryption_key_file is not None:
@@ -440,7 +409,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         if not is_address(value):
             raise LiftlogError(f"{source}: {key} = {value!r}; use host:port with a port from 1 to 65535")
     protocol = {key: value for (table, key), value in sorted(settings.items()) if table == "protocol"}
-    _check_protocol(protocol, source)
+    check_protocol(protocol, source)
     _check_addresses(listen, address, peer_listen, source)
     _check_metrics(settings, (listen, peer_listen), source)
     limits = {key: value for (table, key), value in settings.items() if table == "network"}
@@ -464,6 +433,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         clients_file=_path_or_none(settings.get(("security", "clients_file"))),
         insecure=settings.get(("security", "insecure"), False),
         take_over_open_logs=settings.get(("storage", "take_over_open_logs"), False),
+        tls=read_tls(settings, len(peers) == 1, source),
         network=NetworkLimits(**limits),
         metrics_listen=metrics_listen,
         metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
@@ -601,39 +571,6 @@ def _path_or_none(text: str | None) -> Path | None:
 
 def _peer_items(peers: dict[int, str]) -> list[tuple[str, str]]:
     return [(f"[peers] {peer}", address) for peer, address in sorted(peers.items())]
-
-
-def _check_protocol(protocol: dict[str, int], source: str) -> None:
-    """Settings that only make sense together."""
-    config = msgspec.structs.replace(NodeConfig(node=1, voters=(1,)), **protocol)
-    for smaller, larger in (
-        ("election_min_ms", "election_max_ms"),
-        ("tick_ms", "election_min_ms"),
-        ("suspicion_ms", "election_min_ms"),
-    ):
-        low, high = getattr(config, smaller), getattr(config, larger)
-        if low >= high:
-            raise LiftlogError(
-                f"{source}: [protocol] {smaller} = {low} must be below {larger} = {high}; change one of them"
-            )
-    first, longest = config.replica_probation_ms, config.replica_probation_max_ms
-    if first > longest:
-        raise LiftlogError(
-            f"{source}: [protocol] replica_probation_ms = {first} is above replica_probation_max_ms = "
-            f"{longest}; change one of them"
-        )
-    least = LEASE_TICKS * config.tick_ms
-    if config.lease_ms < least:
-        raise LiftlogError(
-            f"{source}: [protocol] lease_ms = {config.lease_ms}, but a leader needs {least}, {LEASE_TICKS} "
-            "times tick_ms, to be heard in time; raise lease_ms or lower tick_ms"
-        )
-    ends_ms = config.lease_ms + config.fence_margin_ms
-    if ends_ms > config.session_timeout_ms:
-        raise LiftlogError(
-            f"{source}: [protocol] lease_ms and fence_margin_ms are {ends_ms} together, but a session may "
-            f"end after session_timeout_ms = {config.session_timeout_ms}; raise that, or lower one of the two"
-        )
 
 
 def _quote(text: str) -> str:

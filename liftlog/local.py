@@ -26,8 +26,13 @@ def ask(cluster: LocalCluster, question: Callable[[Client], Awaitable[T]]) -> T:
 
     async def connect_and_ask() -> T:
         secret = cluster.client_secret_file
+        ca = None if cluster.authority is None else cluster.authority.ca_file
         async with await Client.connect(
-            cluster.nats_url, cluster=cluster.cluster, login=cluster.nats_login, secret_file=secret
+            cluster.nats_url,
+            cluster=cluster.cluster,
+            login=cluster.nats_login,
+            secret_file=secret,
+            tls_ca=ca,
         ) as client:
             return await question(client)
 

@@ -5,6 +5,9 @@
     cluster = "liftlog"                            # what it is called there; the default is "east"
     client_secret_file = "/etc/liftlog/east.secret"     # its clients' secret
     insecure = false                               # true in place of the file: it asks its clients for none
+    tls_ca_file = "/etc/liftlog/east-ca.pem"       # optional: TLS, with nodes that show a certificate of it
+    tls_cert_file = "/etc/liftlog/at-east.pem"     # if it wants certificates of its clients: ours there,
+    tls_key_file = "/etc/liftlog/at-east.key"      # and the key of that
 
 A node is a client there, as any other: it reads, and asks which streams there are.
 """
@@ -19,11 +22,14 @@ from liftlog.addresses import is_address
 from liftlog.api.handshake import NO_SECRET
 from liftlog.namedtables import NAME, NAME_WORDS, check_table, named_tables
 from liftlog.security import read_secrets
+from liftlog.tls.files import TlsFiles, tls_files
 from liftlog.types import LiftlogError
 
 CLUSTERS_MAX = 16
 NODES_MAX = 64
 KINDS: dict[str, type] = {"nodes": list, "cluster": str, "client_secret_file": str, "insecure": bool}
+TLS_KEYS = ("tls_ca_file", "tls_cert_file", "tls_key_file")
+KINDS |= dict.fromkeys(TLS_KEYS, str)
 
 
 class OtherCluster(msgspec.Struct, frozen=True):
@@ -34,6 +40,8 @@ class OtherCluster(msgspec.Struct, frozen=True):
     cluster: str
     client_secret_file: Path | None = None
     """None: it asks its clients for no secret."""
+    tls: TlsFiles | None = None
+    """None: it is called without TLS."""
 
     def secrets(self) -> tuple[bytes, ...]:
         """What its clients prove to know, read now. Raises LiftlogError."""
@@ -46,6 +54,10 @@ class OtherCluster(msgspec.Struct, frozen=True):
         lines = [f"[clusters.{self.name}]", f"nodes = {_json(list(self.nodes))}"]
         if self.cluster != self.name:
             lines += [f"cluster = {_json(self.cluster)}"]
+        if self.tls is not None:
+            paths = (self.tls.ca_file, self.tls.cert_file, self.tls.key_file)
+            both = zip(TLS_KEYS, paths, strict=True)
+            lines += [f"{key} = {_json(str(path))}" for key, path in both if path is not None]
         if self.client_secret_file is None:
             return [*lines, "insecure = true"]
         return [*lines, f"client_secret_file = {_json(str(self.client_secret_file))}"]
@@ -76,7 +88,10 @@ def _read(name: str, table: dict[str, object], source: str) -> OtherCluster:
     if (file is None) == (insecure is False):
         remedy = "keep one of them" if file is not None else "name the file that holds its clients' secret"
         raise LiftlogError(f"{where} needs client_secret_file or insecure = true: {remedy}")
-    return OtherCluster(name, tuple(nodes), cluster, None if file is None else Path(str(file)))
+    paths = [Path(str(table[key])) if key in table else None for key in TLS_KEYS]
+    first, second, third = (f"[clusters.{name}] {key}" for key in TLS_KEYS)
+    tls = tls_files(paths, (first, second, third))
+    return OtherCluster(name, tuple(nodes), cluster, None if file is None else Path(str(file)), tls)
 
 
 def _json(value: object) -> str:

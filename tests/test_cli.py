@@ -100,7 +100,7 @@ def test_an_option_that_nobody_knows_is_refused_with_the_command_s_own_help(
 
 def test_what_dev_says_to_try_reaches_this_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     cluster: Any = SimpleNamespace(
-        nats_url="nats://127.0.0.1:9", nodes={}, folder="data", client_secret_file="secret"
+        nats_url="nats://127.0.0.1:9", nodes={}, folder="data", client_secret_file="secret", authority=None
     )
     serve._announce(argparse.Namespace(json=False, cluster="other"), cluster)
     hints = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  liftlog")]

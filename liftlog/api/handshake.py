@@ -28,6 +28,9 @@ the hello names the lowest version where 0.1.0 has its only one, and how many mo
 tags that 0.1.0 covers and does not look at; the challenge names the choice in the same bits, which are zero
 when 0.1.0 answers.
 
+Where TLS is spoken below (ADR 0100) both sides put into it which certificate the answerer shows: who stands
+between two TLS connections of his own, with another certificate that is believed, passes on what fails.
+
 All messages have a fixed layout and are at most `FRAME_MAX_BYTES` long: there is nothing to nest and nothing
 to grow before somebody is known. A machine is used for one connection; after an error it is of no more use.
 """
@@ -78,8 +81,10 @@ _CHALLENGE_KIND, _PROOF_KIND, _WELCOME_KIND, _REFUSED_KIND = 2, 3, 4, 5
 _PROOF_BYTES = 32
 _CLUSTER = re.compile(rb"[A-Za-z0-9_\-]{1,64}")
 
-REFUSED_VERSION, REFUSED_DOOR, REFUSED_PROOF, REFUSED_NODE, REFUSED_FULL = 1, 2, 3, 4, 5
-"""Why an answerer refuses. VERSION, DOOR and FULL say nothing about the secret, NODE only to who knows it."""
+REFUSED_VERSION, REFUSED_DOOR, REFUSED_PROOF, REFUSED_NODE, REFUSED_FULL, REFUSED_PLAIN = 1, 2, 3, 4, 5, 6
+"""Why an answerer refuses. VERSION, DOOR, FULL and PLAIN say nothing about the secret, NODE only to who knows
+it.
+"""
 
 REASONS = {
     REFUSED_VERSION: "it speaks none of our protocol versions: upgrade liftlog on the older side",
@@ -87,6 +92,8 @@ REASONS = {
     REFUSED_PROOF: "the secret or the name of the cluster is another one there",
     REFUSED_NODE: "this node is none of its cluster; to make it one: 'liftlog cluster add NODE HOST:PORT'",
     REFUSED_FULL: "it has as many connections as it may have; try again later",
+    REFUSED_PLAIN: "it takes connections with TLS only; nodes need a table [tls], clients the CA's file with "
+    "--tls-ca FILE (or LIFTLOG_CLIENT_TLS_CA)",
 }
 """What the caller's side says about a refusal."""
 
@@ -150,10 +157,12 @@ class Caller:
         nonce: bytes,
         tags: int = HMAC_TAGS,
         versions: Versions = VERSIONS,
+        binding: bytes = b"",
     ) -> None:
         """`to`: the node that must answer; a client that does not know it says 0. `nonce` is random.
 
         `tags`: the ways that we can, HMAC_TAGS among them. `versions`: those that we are ready to speak.
+        `binding`: of the TLS connection below (`liftlog.tls.files.binding_of`), empty if there is none.
         """
         if len(nonce) != NONCE_BYTES:
             raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
@@ -162,6 +171,7 @@ class Caller:
         self._role = role
         self._to = to
         self._nonce = nonce
+        self._binding = binding
         check_versions(versions)
         self._versions = versions
         self._version = versions[0]
@@ -223,6 +233,7 @@ class Caller:
             caller_nonce=self._nonce,
             answerer_nonce=nonce,
             hello=self.hello(),
+            binding=self._binding,
         )
         proofs = [_Agreed(secret, self._said).caller_proof() for secret in self._me.secrets]
         return bytes((_PROOF_KIND, len(proofs))) + b"".join(proofs)
@@ -249,16 +260,18 @@ class Answerer:
         nonce: Callable[[], bytes],
         tags: int = HMAC_TAGS,
         versions: Versions = VERSIONS,
+        binding: bytes = b"",
     ) -> None:
         """`role`: whom this port is for. `may_call` says of a peer's id whether it is one of ours.
 
-        `versions`: those that we are ready to speak.
+        `versions`: those that we are ready to speak. `binding`: as of a `Caller`.
         """
         check_secrets(me.secrets, ACCEPTED_MAX)
         self._me = me
         self._role = role
         self._may_call = may_call
         self._make_nonce = nonce
+        self._binding = binding
         check_versions(versions)
         self._versions = versions
         self._version = versions[0]
@@ -320,6 +333,7 @@ class Answerer:
             caller_nonce=nonce,
             answerer_nonce=mine,
             hello=message,
+            binding=self._binding,
         )
         return _CHALLENGE.pack(_CHALLENGE_KIND, chosen, me.node, mine)
 
@@ -392,11 +406,14 @@ def _conversation(
     caller_nonce: bytes,
     answerer_nonce: bytes,
     hello: bytes,
+    binding: bytes = b"",
 ) -> bytes:
-    """What one side believes, and the hello as it came over the wire, written in one way only."""
+    """What one side believes, and the hello as it came over the wire, written in one way only: a hello says
+    how long it is.
+    """
     name = cluster.encode()
     head = _HELLO.pack(_MAGIC, lowest, role, tags, caller, answerer, caller_nonce, len(name))
-    return head + name + answerer_nonce + hello
+    return head + name + answerer_nonce + hello + binding
 
 
 def _unpack(layout: Layout, message: bytes, kind: int) -> tuple[Any, ...]:

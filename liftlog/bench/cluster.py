@@ -48,12 +48,13 @@ class LiftlogCluster:
         name: str = "liftlog",
         *,
         removal: bool = False,
+        tls: bool = False,
     ) -> None:
-        """`removal`: the stream has a journal, and may have consumers."""
+        """`removal`: the stream has a journal, and may have consumers. `tls`: nodes speak it."""
         self.name = name
         self.folder = scratch.folder / self.name
         self._scratch = scratch
-        self._cluster = LocalCluster(self.folder, replicas)
+        self._cluster = LocalCluster(self.folder, replicas, tls=tls)
         self._config = StreamConfig(stream, subject, replication_factor=replicas)
         if removal:
             self._config = structs.replace(self._config, removal=True)

@@ -32,6 +32,7 @@ from liftlog.bench.rounds import System
 from liftlog.bench.sick_command import add_sick
 from liftlog.bench.storage_command import add_storage
 from liftlog.bench.subjects_command import add_subjects
+from liftlog.bench.tls_command import add_tls
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
@@ -107,6 +108,7 @@ def add_parser(subparsers: Any) -> None:
     add_life(kinds)
     add_matching(kinds)
     add_subjects(kinds)
+    add_tls(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:

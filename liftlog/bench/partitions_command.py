@@ -15,7 +15,7 @@ from rich.console import Console
 from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.jetstream_many import JetStreamMany, JetStreamStreams
 from liftlog.bench.partitions import ManyPartitions, Phase
-from liftlog.config import PROTOCOL_RANGES
+from liftlog.protocolranges import PROTOCOL_RANGES
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.version import VERSION

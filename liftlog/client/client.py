@@ -68,6 +68,7 @@ from liftlog.messages import (
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import client_secrets
+from liftlog.tls.files import TlsFiles, client_tls
 from liftlog.types import LiftlogError, PartitionId, Record, StreamConfig
 
 T = TypeVar("T")
@@ -90,6 +91,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         secret_file: Path | str | None,
         timeout_ms: int,
         complaints: deque[Exception],
+        tls: TlsFiles | None,
     ) -> None:
         self.nats = connection
         self._complaints = complaints
@@ -98,7 +100,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         self.timeout_ms = timeout_ms
 
         def access() -> Access:
-            return Access(cluster, *client_secrets(cluster, os.environ, secret_file))
+            return Access(cluster, *client_secrets(cluster, os.environ, secret_file), tls=tls)
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._known = KnownNodes(self.nodes)
@@ -117,15 +119,20 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         login: NatsLogin = NO_LOGIN,
+        tls_ca: Path | str | None = None,
+        tls_cert: Path | str | None = None,
+        tls_key: Path | str | None = None,
     ) -> Client:
         """Connect to NATS. Raises Unreachable, with URL and reason; LiftlogError for files it cannot use.
 
         `secret_file`: the clients' secret, which readers prove to know to the nodes; by default what
         LIFTLOG_CLIENT_SECRET_FILE names, or the user's own file (`liftlog.security`); "none" = no secret.
-        It is read when first needed.
+        It is read when first needed. `tls_ca`: the CA whose certificates nodes must show; by default what
+        LIFTLOG_CLIENT_TLS_CA names, "none" and nothing = without TLS. `tls_cert`, `tls_key`: our own.
         """
         if not CLUSTER_NAME.fullmatch(cluster):
             raise LiftlogError(f"no cluster is called {cluster!r}: use 1 to 64 letters, digits, '_' or '-'")
+        tls = client_tls(tls_ca, tls_cert, tls_key, os.environ)
         connection = NatsConnection()
         complaints = await connect_nats(
             connection,
@@ -134,7 +141,7 @@ class Client(AsksSubjects, ManagesNodes, RunsProcessors, UsesConsumers, UsesCurs
             time_s=connect_timeout_ms / 1000,
             pending_bytes=PENDING_BYTES,
         )
-        return cls(connection, cluster, secret_file, timeout_ms, complaints)
+        return cls(connection, cluster, secret_file, timeout_ms, complaints, tls)
 
     async def close(self) -> None:
         await self.nodes.close()

@@ -24,6 +24,7 @@ from liftlog.messages import (
     StreamInfoRequest,
 )
 from liftlog.security import client_secrets
+from liftlog.tls.files import TlsFiles
 from liftlog.types import LiftlogError
 
 T = TypeVar("T")
@@ -78,12 +79,18 @@ class NodesClient:
     """What nodes say of themselves and of the cluster, without NATS. Use as `Client`, with `async with`."""
 
     def __init__(
-        self, seeds: Sequence[str], *, cluster: str, secret_file: Path | str | None, timeout_ms: int
+        self,
+        seeds: Sequence[str],
+        *,
+        cluster: str,
+        secret_file: Path | str | None,
+        timeout_ms: int,
+        tls: TlsFiles | None = None,
     ) -> None:
-        """`secret_file`: as for `Client.connect`."""
+        """`secret_file`: as for `Client.connect`. `tls`: None, without TLS."""
 
         def access() -> Access:
-            return Access(cluster, *client_secrets(cluster, os.environ, secret_file))
+            return Access(cluster, *client_secrets(cluster, os.environ, secret_file), tls=tls)
 
         self._timeout_ms = timeout_ms
         self._pool = NodePool(access, ATTEMPT_TIMEOUT_S)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 
@@ -19,6 +20,7 @@ from liftlog.api.handshake import (
     FRAME_MAX_BYTES,
     NO_SECRET,
     NONCE_BYTES,
+    REFUSED_PLAIN,
     REFUSED_PROOF,
     Caller,
     HandshakeError,
@@ -28,6 +30,8 @@ from liftlog.api.handshake import (
 from liftlog.api.tags import FrameSealer
 from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply, intake
+from liftlog.tls.files import TlsFiles, binding_of
+from liftlog.tls.words import UNKNOWN_CA, why_not
 from liftlog.types import LiftlogError
 
 READ_BYTES = 512 * 1024
@@ -66,19 +70,21 @@ class NodeConnection:
         who = f"node {node} at {address}" if node else f"the node at {address}"
         try:
             async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(
-                    host.strip("[]"), int(port), limit=READ_BYTES
-                )
+                reader, writer = await _connect(host.strip("[]"), int(port), access.tls)
                 try:
-                    session = await _introduce(reader, writer, access.caller(node))
+                    session = await _introduce(reader, writer, access.caller(node, _binding(writer)))
                 except BaseException:
-                    writer.close()
+                    _end(writer)
                     raise
+        except ssl.SSLError as error:
+            raise tls_problem(who, error, access.tls, host.strip("[]")) from None
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             reason = str(error) or "no answer"
             raise Unreachable(f"{who} is not reachable: {reason}") from None
         except HandshakeError as error:
             text = f"{who} and this client do not trust each other: {error}"
+            if error.code == REFUSED_PLAIN:
+                raise LiftlogError(f"{who} and this client do not speak the same: {error}") from None
             if error.code == REFUSED_PROOF:
                 raise LiftlogError(f"{text}; this client used {access.source}: {access.remedy}") from None
             raise Unreachable(text) from None
@@ -141,7 +147,7 @@ class NodeConnection:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._flush()
-        self._writer.close()
+        _end(self._writer)
 
     async def _read_answers(self) -> None:
         splitter = wire.FrameSplitter()
@@ -160,6 +166,49 @@ class NodeConnection:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(Unreachable(self._lost))
+
+
+async def _connect(
+    host: str, port: int, tls: TlsFiles | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Over TLS if there are files for it. Raises OSError, ssl.SSLError, LiftlogError."""
+    if tls is None:
+        return await asyncio.open_connection(host, port, limit=READ_BYTES)
+    context = tls.calling()
+    try:
+        return await asyncio.open_connection(
+            host, port, limit=READ_BYTES, ssl=context, server_hostname=host
+        )
+    except ConnectionResetError:
+        raise ConnectionResetError("it hung up when TLS began: it speaks none there, or stops") from None
+
+
+def _end(writer: asyncio.StreamWriter) -> None:
+    """Over TLS asyncio would wait for the other side's farewell, when nobody waits for this one any more."""
+    if writer.get_extra_info("ssl_object") is None:
+        writer.close()
+    else:
+        writer.transport.abort()
+
+
+def _binding(writer: asyncio.StreamWriter) -> bytes:
+    """What the handshake is bound to; empty without TLS."""
+    below: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+    return b"" if below is None else binding_of(below.getpeercert(binary_form=True) or b"")
+
+
+def tls_problem(who: str, error: ssl.SSLError, tls: TlsFiles | None, host: str) -> LiftlogError:
+    """What a program is told. Another node may have a good certificate where this one's has expired; but
+    whose certificates are believed, and what we show, is the same for all.
+    """
+    if tls is None:
+        return Unreachable(f"{who} is not reachable: {error}")
+    text = f"{who} and this client do not trust each other: {why_not(error, tls, str(tls.ca_file), host)}"
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in UNKNOWN_CA:
+        return LiftlogError(f"{text} ({tls.names[0]})")
+    if "ALERT" in (error.reason or ""):
+        return LiftlogError(text)
+    return Unreachable(text)
 
 
 def _end_by_time(future: asyncio.Future[ClientReply]) -> None:
@@ -193,10 +242,13 @@ class Access(msgspec.Struct, frozen=True):
         "for none"
     )
     """What to do if that is not the right one."""
+    tls: TlsFiles | None = None
+    """None: without TLS."""
 
-    def caller(self, node: int) -> Caller:
+    def caller(self, node: int, binding: bytes = b"") -> Caller:
+        """`binding`: of the TLS connection, empty without one."""
         me = Party(self.cluster, CLIENT_NODE, self.secrets)
-        return Caller(me, CLIENT, node, os.urandom(NONCE_BYTES))
+        return Caller(me, CLIENT, node, os.urandom(NONCE_BYTES), binding=binding)
 
     def __repr__(self) -> str:
         return f"Access(cluster={self.cluster!r}, source={self.source!r})"

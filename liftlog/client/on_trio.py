@@ -280,6 +280,9 @@ class TrioClient:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         login: NatsLogin = NO_LOGIN,
+        tls_ca: Path | str | None = None,
+        tls_cert: Path | str | None = None,
+        tls_key: Path | str | None = None,
     ) -> AsyncIterator[TrioClient]:
         """As `Client.connect`; a context. Raises Unreachable, LiftlogError."""
 
@@ -291,6 +294,9 @@ class TrioClient:
                 timeout_ms=timeout_ms,
                 connect_timeout_ms=connect_timeout_ms,
                 login=login,
+                tls_ca=tls_ca,
+                tls_cert=tls_cert,
+                tls_key=tls_key,
             )
 
         async with TrioBridge() as bridge:

@@ -17,6 +17,7 @@ from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import add_client_options, connect, host_and_port
 from liftlog.messages import ClusterStatusReply, StreamInfo
 from liftlog.security import CLIENT_SECRET_VARIABLE, NONE
+from liftlog.tls.files import client_tls
 
 NODE_TIMEOUT_MS = 1500
 
@@ -36,8 +37,8 @@ def add_node_options(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         type=Path,
-        help="ask the node of this configuration file, and those that it knows, without NATS; cluster and "
-        "clients' secret are those of the file unless an option says otherwise",
+        help="ask the node of this configuration file, and those that it knows, without NATS; cluster, "
+        "clients' secret and TLS are those of the file unless an option says otherwise",
     )
     add_client_options(parser)
 
@@ -65,6 +66,7 @@ async def who_answers(args: argparse.Namespace) -> Client | NodesClient:
 def _nodes_client(args: argparse.Namespace) -> NodesClient:
     """By the options --node and --config. Raises LiftlogError for a file that cannot be used."""
     seeds, cluster, secret = list(args.node), args.cluster, args.secret_file
+    tls = client_tls(args.tls_ca, args.tls_cert, args.tls_key, os.environ)
     if args.config:
         config = configuration.load(args.config, os.environ, {})
         seeds.append(config.address)
@@ -73,7 +75,10 @@ def _nodes_client(args: argparse.Namespace) -> NodesClient:
         if secret is None and not os.environ.get(CLIENT_SECRET_VARIABLE):
             # Where clients have names the file does not say which one asks.
             secret = config.client_secret_file or (None if config.clients_file else NONE)
-    return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=int(args.timeout * 1000))
+        if tls is None and args.tls_ca is None and config.tls is not None:
+            tls = config.tls.as_client
+    timeout_ms = int(args.timeout * 1000)
+    return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=timeout_ms, tls=tls)
 
 
 async def ask_all(

@@ -30,6 +30,7 @@ from liftlog.commands.common import (
 from liftlog.commands.liveview import BAD, live_lines
 from liftlog.commands.recover import add_recover
 from liftlog.commands.rightsview import digests, rights_line
+from liftlog.commands.tlsview import tls_line
 from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
 from liftlog.terminal import printable
@@ -242,8 +243,8 @@ def _print_status(view: ClusterView) -> None:
         replicas.sort(key=lambda row: (str(row[0]), str(row[1]).zfill(4), int(str(row[2]))))
         print_table(replicas, ["STREAM", "PARTITION", "NODE", "ROLE", "EPOCH", "LEO", "HW", "STATE"])
     print()
-    if rights := rights_line(view.answers):
-        print(rights)
+    for line in filter(None, (rights_line(view.answers), tls_line(view.answers))):
+        print(line)
     for remark in view.remarks:
         print(f"note: {remark}")
     if view.takes_messages:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from liftlog.commands.retirements import retirements
 from liftlog.commands.rightsview import rights_remarks
+from liftlog.commands.tlsview import tls_remarks
 from liftlog.messages import ClusterStatusReply, NodeInfo, PartitionInfo, StreamInfo
 
 LINES_MAX = 20
@@ -211,7 +212,7 @@ class ClusterView:
 
     def _remark(self) -> None:
         self._remark_level()
-        self.remarks += rights_remarks(self.answers)
+        self.remarks += rights_remarks(self.answers) + tls_remarks(self.answers)
         self.remarks += retirements(self.newest.counters, self.nodes(), self.streams)
         for stream in self.streams:
             if stream.config.paused:

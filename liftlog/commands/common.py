@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any
 from liftlog.addresses import is_address
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.nats_login import NatsLogin
+from liftlog.tls.files import OPTIONS, VARIABLES
 from liftlog.types import NODE_MAX, NUMBER_MAX, LiftlogError
 
 if TYPE_CHECKING:
     from liftlog.client import Client
+
+
+TLS_TEXTS = (
+    "speak TLS with the nodes, and believe those with a certificate of this CA; 'none': without TLS",
+    "show this certificate to the nodes",
+    "the certificate's key",
+)
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +34,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """--nats and how to log in there, --cluster, --secret-file, --timeout, --json."""
+    """--nats and how to log in there, --cluster, --secret-file, --tls-*, --timeout, --json."""
     parser.add_argument(
         "--nats",
         metavar="URL",
@@ -46,6 +54,8 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         help="the clients' secret of the cluster, or 'none' (environment LIFTLOG_CLIENT_SECRET_FILE; "
         "default ~/.config/liftlog/NAME.client-secret, which 'liftlog dev' makes)",
     )
+    for option, variable, text in zip(OPTIONS, VARIABLES, TLS_TEXTS, strict=True):
+        parser.add_argument(option, metavar="FILE", help=f"{text} (environment {variable})")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -158,6 +168,9 @@ async def connect(args: argparse.Namespace) -> Client:
         secret_file=args.secret_file,
         timeout_ms=int(args.timeout * 1000),
         login=nats_login(args),
+        tls_ca=args.tls_ca,
+        tls_cert=args.tls_cert,
+        tls_key=args.tls_key,
     )
 
 

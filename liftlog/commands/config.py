@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 
 from liftlog.commands.configrights import add_parsers, summary
+from liftlog.commands.tlsview import tls_lines
 from liftlog.config import METRICS_KEY, METRICS_TELL, ServerConfig, load, secrets_of
 from liftlog.diskkey import encryption_key
 from liftlog.rights.book import read_book
 from liftlog.rights.clientsfile import read_clients
+from liftlog.tls.files import TlsFiles
 
 
 def add_parser(subparsers: Any) -> None:
@@ -36,8 +38,11 @@ def run_check(options: argparse.Namespace) -> int:
     encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
     secrets = secrets_of(config)
     read_book(config.clients_file, secrets.clients, secrets.peers)
+    tls_told = tls_lines(config)
     for other in config.clusters:
         other.secrets()
+        if other.tls is not None:
+            other.tls.calling()
     config.nats_login.check(config.nats_url)
     if options.json:
         peers = {str(peer): address for peer, address in sorted(config.peers.items())}
@@ -48,10 +53,10 @@ def run_check(options: argparse.Namespace) -> int:
         login = {key: str(path) for key, path in files if path is not None}
         shown: dict[str, object] = {"peers": peers, "network": network, "nats_login": login}
         shown["clusters"] = [
-            {**msgspec.structs.asdict(one), "client_secret_file": str(one.client_secret_file or "")}
-            for one in config.clusters
+            _texts(one) | {"client_secret_file": str(one.client_secret_file or "")} for one in config.clusters
         ]
         shown |= {"encrypted": encrypted, "open_to": config.open_to, "rights": rights_lines(config)}
+        shown |= {"tls": None if config.tls is None else _texts(config.tls), "tls_told": tls_told}
         print(json.dumps(settings | paths | shown))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
@@ -59,10 +64,21 @@ def run_check(options: argparse.Namespace) -> int:
             print(f"# {METRICS_KEY}: whoever reaches it may read {METRICS_TELL}")
         if config.jetstream:
             print(f"# JetStream's door: {door_text(config)}")
-        print("".join(f"# {line}\n" for line in rights_lines(config)), end="")
+        print("".join(f"# {line}\n" for line in [*tls_told, *rights_lines(config)]), end="")
         if config.open_to:
             print(f"# INSECURE: whoever can connect may {config.open_to}; see docs/security.md")
     return 0
+
+
+def _texts(settings: msgspec.Struct) -> dict[str, Any]:
+    """By their names, paths as texts, those of a table within too."""
+    found = msgspec.structs.asdict(settings)
+    for name, value in found.items():
+        if isinstance(value, TlsFiles):
+            found[name] = {key: one for key, one in _texts(value).items() if key != "names"}
+        elif isinstance(value, Path):
+            found[name] = str(value)
+    return found
 
 
 def rights_lines(config: ServerConfig) -> list[str]:

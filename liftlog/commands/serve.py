@@ -34,6 +34,7 @@ from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.ownership import claim
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
+from liftlog.tls.files import NONE, VARIABLES
 from liftlog.trace.file import TraceFile, TraceWriter
 from liftlog.types import LiftlogError, Recovered, TailState
 from liftlog.version import VERSION
@@ -86,6 +87,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     dev.add_argument("--jetstream", action="store_true", help="answer programs written for NATS JetStream")
     dev.add_argument("--clients", metavar="FILE", help="clients with names and rights, see docs/security.md")
+    dev.add_argument(
+        "--tls", action="store_true", help="speak TLS: makes a CA and certificates, with the program openssl"
+    )
     dev.add_argument("--trace", metavar="DIR", help="write the nodes' protocol traces there")
     dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
     add_json_option(dev)
@@ -176,12 +180,17 @@ def door_beside(config: configuration.ServerConfig) -> Companion:
     from liftlog.jetstream.beside import DoorBeside
     from liftlog.jetstream.door import DoorPlace
 
+    tls = None if config.tls is None else config.tls.as_client
+
     async def connect() -> Client:
         return await Client.connect(
             config.nats_url,
             cluster=config.cluster,
             secret_file=config.client_secret_file or "none",
             login=config.nats_login,
+            tls_ca=NONE if tls is None else tls.ca_file,
+            tls_cert=None if tls is None else tls.cert_file,
+            tls_key=None if tls is None else tls.key_file,
         )
 
     known = tuple(one.name for one in config.clusters)
@@ -257,6 +266,7 @@ def _dev(args: argparse.Namespace) -> int:
         metrics=True,
         jetstream=args.jetstream,
         clients_file=Path(args.clients) if args.clients else None,
+        tls=args.tls,
     )
     try:
         if args.clients:
@@ -309,10 +319,14 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
         metrics = f"http://{cluster.metrics_addresses[number]}/metrics"
         print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}  {metrics}")
     print(f"clients find their secret in {cluster.client_secret_file}; other users' need --secret-file")
+    if cluster.authority is not None:
+        print("nodes speak TLS: readers need the CA, with --tls-ca as below, or with")
+        print(f"  export {VARIABLES[0]}={cluster.authority.ca_file}")
     print("try, in another terminal:")
     print(f"  liftlog stream create orders 'orders.>'{option}")
     print(f"  liftlog pub orders.new hello{option}")
-    print(f"  liftlog sub orders{option}")
+    ca = "" if cluster.authority is None else f" --tls-ca {cluster.authority.ca_file}"
+    print(f"  liftlog sub orders{option}{ca}")
     print("Ctrl-C stops everything", flush=True)
 
 

@@ -22,7 +22,9 @@ from liftlog.eyes.durations import Durations
 from liftlog.eyes.health import missing
 from liftlog.eyes.measures import Measures
 from liftlog.eyes.names import Family
+from liftlog.messages import tlstold
 from liftlog.messages.rightstold import MISTAKEN, REFUSALS
+from liftlog.messages.tlstold import LEFT_S, PLAIN_CLIENTS, PLAIN_PEERS
 from liftlog.real.bus import OUTGOING_LIMIT_BYTES
 from liftlog.real.server import Parts
 from liftlog.types import PartitionId
@@ -288,6 +290,11 @@ class Readings:
         yield _one(names.PEER_REFUSED, self._node.ctx.refused)
         yield _one(names.CONNECTIONS_REFUSED, counters["network.refused"])
         yield _one(names.CONNECTIONS_CUT, counters["network.cut"])
+        if LEFT_S in counters:
+            yield _one(names.TLS_LEFT, counters[LEFT_S])
+            yield _one(names.TLS_MISTAKEN, counters[tlstold.MISTAKEN])
+            plain = {"nodes": counters[PLAIN_PEERS], "clients": counters[PLAIN_CLIENTS]}
+            yield names.TLS_PLAIN, [((whose,), count) for whose, count in plain.items()]
         counters = self._parts.gate.counters
         yield _one(names.RIGHTS_REFUSED, counters.get(REFUSALS, 0))
         yield _one(names.RIGHTS_MISTAKEN, counters.get(MISTAKEN, 0))

@@ -72,7 +72,7 @@ class _Side:
         source = f"the secret in {place.client_secret_file}" if place.client_secret_file else "no secret"
         table = f"[clusters.{place.name}]"
         remedy = f"name the file with that cluster's clients' secret in {table}, or its own name (cluster)"
-        return Access(place.cluster, place.secrets(), source, remedy)
+        return Access(place.cluster, place.secrets(), source, remedy, place.tls)
 
     async def _greet(self, connection: NodeConnection) -> None:
         """Raises Unreachable for a node that is of another cluster, or does not know which it is of."""

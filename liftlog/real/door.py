@@ -31,6 +31,7 @@ from liftlog.messages import (
 )
 from liftlog.messages.filespan import FileSpan
 from liftlog.real.budget import Budget
+from liftlog.real.certificates import Certificates
 from liftlog.real.gate import Gate
 from liftlog.real.incoming import Incoming, Reception
 from liftlog.real.sendqueue import SendQueue, cost_bytes
@@ -51,6 +52,8 @@ PULLS_MAX = 512
 """Pulls of one client connection that may wait for messages; beyond it they are refused."""
 REQUEST_COST_BYTES = 1024
 """What a request in work counts for besides its frame."""
+TLS_COST_BYTES = 96 * 1024
+"""What a connection over TLS counts for while it stands: what OpenSSL keeps, and a piece that is sealed."""
 JOINED_MAX = 64 * 1024
 """Answers of one wake-up to one client are queued together up to so many bytes."""
 
@@ -69,6 +72,7 @@ class ClientDoor:
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
+        certificates: Certificates | None = None,
     ) -> None:
         """`me`: with the secrets of all clients that are let in now."""
         self.take = take
@@ -90,6 +94,7 @@ class ClientDoor:
             serve=self._serve,
             limits=limits,
             counters=counters,
+            certificates=certificates,
         )
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
@@ -133,6 +138,11 @@ class ClientDoor:
     def connections(self) -> int:
         return len(self._connections)
 
+    @property
+    def plain(self) -> int:
+        """Connections without TLS."""
+        return sum(one.plain for one in self._connections)
+
     def _admit(self, session: SecureSession) -> None:
         most = self.limits.client_connections_max
         if len(self._connections) >= most:
@@ -155,6 +165,7 @@ class ClientDoor:
         self.counters["network.client_connections"] += 1
         connection = self._connections[one] = ClientConnection(self, session.secret, rights)
         try:
+            connection.resize(0 if one.plain else TLS_COST_BYTES)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connection.queue.pump, one.stream, SEND_TIMEOUT_S, self._readers)
                 await connection.read(one, FrameOpener(session.caller_key))
@@ -211,7 +222,7 @@ class ClientConnection:
                     calls.append((decode(call), len(frame)))
             # Half a request does not count as a sign of life: somebody may send a byte a minute.
             one.heard = one.heard or bool(calls)
-            self._resize(splitter.buffered - partial)
+            self.resize(splitter.buffered - partial)
             partial = splitter.buffered
             asking = _Asking()
             for asked, size in calls:
@@ -251,7 +262,7 @@ class ClientConnection:
     def _take(self, asking: _Asking) -> None:
         """Have the node take in what was asked. Raises WireError if there is no room."""
         if asking.requests:
-            self._resize(asking.cost)
+            self.resize(asking.cost)
             if not self._left:
                 self._door.take(asking.requests)
 
@@ -279,7 +290,7 @@ class ClientConnection:
         """Queue what was answered; these requests occupy nothing any more."""
         answers, self._answers, self._answer_bytes = self._answers, [], 0
         answered, self._answered = self._answered, 0
-        self._resize(-answered)
+        self.resize(-answered)
         self._room.set()
         if answers:
             self._send(answers[0] if len(answers) == 1 else b"".join(answers))
@@ -295,7 +306,7 @@ class ClientConnection:
         self.queue.add(*parts)
         self.queue.flush()
 
-    def _resize(self, count: int) -> None:
+    def resize(self, count: int) -> None:
         """Requests occupy so many bytes more, or less. Raises WireError if there is no room."""
         if self._left:
             return

@@ -16,9 +16,11 @@ from struct import Struct as Layout
 import trio
 
 from liftlog.api.handshake import (
+    CLIENT,
     FRAME_MAX_BYTES,
     HMAC_TAGS,
     NONCE_BYTES,
+    PEER,
     VERSION,
     VERSIONS,
     Answerer,
@@ -31,8 +33,11 @@ from liftlog.api.handshake import (
 )
 from liftlog.config import NetworkLimits
 from liftlog.messages import intake
+from liftlog.real.certificates import Certificates
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS
+from liftlog.real.tlsport import TlsEntrance
+from liftlog.real.tlsstream import TcpStream, TlsStream
 
 log = logging.getLogger("liftlog.network")
 
@@ -41,13 +46,15 @@ REFUSAL_TIMEOUT_S = 1.0
 UNACKNOWLEDGED_MAX_MS = 10_000
 
 _LENGTH = Layout(">I")
+_CALLER = {PEER: "a node", CLIENT: "a client"}
 
 
 class Incoming:
     """One connection that somebody opened. `cut` ends it, for a reason that goes into the log."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
+        self.stream: TcpStream = stream
+        """As it is spoken on: over TLS as soon as that has begun."""
         self.scope = trio.CancelScope()
         self.name = peer_name(stream)
         self.reason = ""
@@ -58,6 +65,11 @@ class Incoming:
         self.version = VERSION
         """Of the protocol that is spoken on it."""
         self._quiet = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is spoken without TLS."""
+        return not isinstance(self.stream, TlsStream)
 
     def sweep(self) -> int:
         """How many sweeps in a row, this one included, nothing has come in.
@@ -91,6 +103,7 @@ class Reception:
         counters: dict[str, int],
         tags: int = HMAC_TAGS,
         versions: Callable[[], Versions] = lambda: VERSIONS,
+        certificates: Certificates | None = None,
     ) -> None:
         """`me`: with the secrets that are accepted now. `admit` may refuse who has proved who he is: it
         raises HandshakeError. `versions`: of the protocol, those that we are ready to speak now (U1).
@@ -104,6 +117,7 @@ class Reception:
         self._counters = counters
         self._tags = tags
         self._versions = versions
+        self._entrance = TlsEntrance(certificates, role)
         self._rare = RareLog(log)
         self._pending: dict[Incoming, None] = {}
 
@@ -117,14 +131,15 @@ class Reception:
         try:
             with one.scope:
                 prepare(stream)
-                await self._serve(one, await self._identify(one))
+                await self._serve(one, await self._identify(one, stream))
         except* NETWORK_ERRORS:
             log.debug("connection from %s ended", one.name)
         except* HandshakeError as group:
             counters["network.refused"] += 1
             error = group.exceptions[0]
             code = error.code if isinstance(error, HandshakeError) else 0
-            rare.warning(f"refused {code}", f"refused a connection from {one.name}: {error}")
+            kind = f"refused {type(error).__name__} {code}"
+            rare.warning(kind, f"refused a connection from {one.name}: {error}")
         except* intake.InputRefused as group:
             counters["network.refused"] += 1
             rare.warning("closed", f"closed a connection from {one.name}: {group.exceptions[0]}")
@@ -132,35 +147,42 @@ class Reception:
             counters["network.cut"] += 1
             rare.warning("cut", f"closed a connection from {one.name}: {one.reason}")
 
-    async def _identify(self, one: Incoming) -> SecureSession:
-        """The handshake, within bounds. Raises HandshakeError, NETWORK_ERRORS."""
+    async def _identify(self, one: Incoming, plain: trio.SocketStream) -> SecureSession:
+        """The handshakes, of TLS too, within bounds. Raises HandshakeError, NETWORK_ERRORS."""
         if len(self._pending) >= PENDING_MAX:
             oldest = next(iter(self._pending))
             del self._pending[oldest]
             oldest.cut(f"{PENDING_MAX} newer ones wait for a handshake too")
         self._pending[one] = None
+        try:
+            with trio.move_on_after(self._limits.handshake_ms / 1000):
+                one.stream, binding = await self._entrance.enter(plain)
+                return await self._converse(one, binding)
+        finally:
+            self._pending.pop(one, None)
+        raise HandshakeError(f"no handshake within {self._limits.handshake_ms} ms")
+
+    async def _converse(self, one: Incoming, binding: bytes) -> SecureSession:
+        stream = one.stream
         answerer = Answerer(
             self._me(),
             self._role,
             self._may_call,
             lambda: os.urandom(NONCE_BYTES),
             self._tags,
-            self._versions(),
+            versions=self._versions(),
+            binding=binding,
         )
         try:
-            with trio.move_on_after(self._limits.handshake_ms / 1000):
-                return await self._converse(one.stream, answerer)
-        finally:
-            self._pending.pop(one, None)
-        raise HandshakeError(f"no handshake within {self._limits.handshake_ms} ms")
-
-    async def _converse(self, stream: trio.SocketStream, answerer: Answerer) -> SecureSession:
-        try:
             while True:
-                reply = answerer.receive(await receive_message(stream))
+                message = await receive_message(stream)
+                self._entrance.check(stream)
+                reply = answerer.receive(message)
                 if answerer.session is not None:
                     self._admit(answerer.session)
                     await send_message(stream, reply)
+                    if said := self._entrance.remark(stream):
+                        self._rare.warning("plain", f"{_CALLER[self._role]} at {one.name} {said}")
                     return answerer.session
                 await send_message(stream, reply)
         except HandshakeError as error:
@@ -170,7 +192,7 @@ class Reception:
             raise
 
 
-async def introduce(stream: trio.SocketStream, caller: Caller) -> SecureSession:
+async def introduce(stream: TcpStream, caller: Caller) -> SecureSession:
     """The caller's side of a handshake. Raises HandshakeError, NETWORK_ERRORS."""
     await send_message(stream, caller.hello())
     while True:
@@ -180,11 +202,11 @@ async def introduce(stream: trio.SocketStream, caller: Caller) -> SecureSession:
         await send_message(stream, reply)
 
 
-async def send_message(stream: trio.SocketStream, message: bytes) -> None:
+async def send_message(stream: TcpStream, message: bytes) -> None:
     await stream.send_all(_LENGTH.pack(len(message)) + message)
 
 
-async def receive_message(stream: trio.SocketStream) -> bytes:
+async def receive_message(stream: TcpStream) -> bytes:
     """One message of a handshake, and not a byte behind it. Raises HandshakeError, NETWORK_ERRORS."""
     (length,) = _LENGTH.unpack(await _receive_exactly(stream, 4))
     if length > FRAME_MAX_BYTES:
@@ -192,7 +214,7 @@ async def receive_message(stream: trio.SocketStream) -> bytes:
     return await _receive_exactly(stream, length)
 
 
-async def _receive_exactly(stream: trio.SocketStream, count: int) -> bytes:
+async def _receive_exactly(stream: TcpStream, count: int) -> bytes:
     data = b""
     while len(data) < count:
         more = await stream.receive_some(count - len(data))

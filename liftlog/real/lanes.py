@@ -32,7 +32,7 @@ from liftlog.messages import (
     SnapshotChunk,
 )
 from liftlog.real.budget import Budget
-from liftlog.real.direct import DirectSocket
+from liftlog.real.tlsstream import Direct, TcpStream
 
 DATA = frozenset(
     (*(Fetch, FetchProgress, FetchReply, RangeFetch, RangeReply), SnapshotChunk, MirrorFetch, MirrorReply)
@@ -45,9 +45,7 @@ OWN_SHARE = 8
 class PeerLanes:
     """Messages for one connection; belongs to the trio thread. Bounded in bytes (V7)."""
 
-    def __init__(
-        self, sealer: FrameSealer, limit_bytes: int, budget: Budget, socket: DirectSocket | None
-    ) -> None:
+    def __init__(self, sealer: FrameSealer, limit_bytes: int, budget: Budget, socket: Direct | None) -> None:
         """`socket`: where `flush` may send by itself; without it, it wakes the task that does."""
         self._sealer = sealer
         self._limit = limit_bytes
@@ -101,7 +99,7 @@ class PeerLanes:
                 break
         self._wake.set()
 
-    async def pump(self, stream: trio.SocketStream, timeout_s: float) -> None:
+    async def pump(self, stream: TcpStream, timeout_s: float) -> None:
         """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
         try:
             while True:

@@ -6,6 +6,7 @@ kills is exactly what a user runs. Everything lies in one folder:
     <folder>/nats/…            nats-server's log
     <folder>/node-1/liftlog.toml, node.log, data/
     <folder>/cluster.secret    what the nodes prove to each other
+    <folder>/tls/              with TLS: a CA and a certificate for each node
 
 The clients' secret lies where clients of this user look for it (`liftlog.security`), so that commands in
 another terminal need no option. It is made at the first start and kept.
@@ -26,8 +27,10 @@ from typing import IO
 from liftlog.config import DEFAULT_CLUSTER, ServerConfig
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.real import interrupts
+from liftlog.real.authority import Authority
 from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
 from liftlog.security import ensure_secret_file, own_client_secret_file
+from liftlog.tls.settings import NodeTls
 from liftlog.types import LiftlogError
 
 HOST = "127.0.0.1"
@@ -146,6 +149,12 @@ class LocalNode:
             return ""
 
 
+def _shown(authority: Authority, node: int) -> NodeTls:
+    files = authority.files(f"node-{node}")
+    assert files.cert_file is not None and files.key_file is not None
+    return NodeTls(files.ca_file, files.cert_file, files.key_file)
+
+
 def _private(path: str, flags: int) -> int:
     """Opens a log: other users need not read what a node says about its streams and clients."""
     descriptor = os.open(path, flags, 0o640)
@@ -171,10 +180,12 @@ class LocalCluster:
         metrics: bool = False,
         jetstream: bool = False,
         clients_file: Path | None = None,
+        tls: bool = False,
     ) -> None:
         """`traces`: folder of the nodes' protocol traces; by default there are none. `metrics`: whether each
         node tells its metrics, on a port of its own. `jetstream`: whether each has JetStream's door.
-        `clients_file`: clients with names and rights, beside the one who may do everything (V9).
+        `clients_file`: clients with names and rights, beside the one who may do everything (V9). `tls`:
+        whether nodes and clients speak TLS, with certificates of a CA of this cluster's own.
         """
         self.folder = folder
         self.nats = None if nats_url else NatsServer(
@@ -195,6 +206,8 @@ class LocalCluster:
         """Where each node tells its metrics, if it does."""
         self.secret_file = (folder / "cluster.secret").resolve()
         self.client_secret_file = own_client_secret_file(cluster, os.environ).resolve()
+        self.authority = Authority((folder / "tls").resolve()) if tls else None
+        """Of what certificates the nodes show; None: they speak without TLS."""
         self.nodes: dict[int, LocalNode] = {}
         for node, address in self.addresses.items():
             config = ServerConfig(
@@ -215,6 +228,7 @@ class LocalCluster:
                 metrics_listen=self.metrics_addresses.get(node, ""),
                 jetstream=jetstream,
                 jetstream_leaf=self.nats.leaf_url if self.nats else "",
+                tls=None if self.authority is None else _shown(self.authority, node),
             )
             self.nodes[node] = LocalNode(folder / f"node-{node}", config)
 
@@ -223,6 +237,10 @@ class LocalCluster:
         try:
             ensure_secret_file(self.secret_file)
             ensure_secret_file(self.client_secret_file)
+            if self.authority is not None:
+                self.authority.ensure()
+                for number in self.nodes:
+                    self.authority.issue(f"node-{number}", HOST, time.time())
             taken = (self.addresses, self.peer_addresses, self.metrics_addresses)
             for address in (address for each in taken for address in each.values()):
                 host, _, port = address.rpartition(":")
@@ -262,6 +280,8 @@ class LocalCluster:
         shown_url = self.nats_url if "@" not in self.nats_url else "nats://" + self.nats_url.rsplit("@", 1)[1]
         secret = str(self.client_secret_file)
         ready = {"event": "ready", "nats": shown_url, "data": str(self.folder), "client_secret_file": secret}
+        if self.authority is not None:
+            ready["tls_ca"] = str(self.authority.ca_file)
         return json.dumps(ready | {"nodes": nodes})
 
     def __enter__(self) -> LocalCluster:

@@ -14,7 +14,9 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.handshake import VERSIONS, Party
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event, PeerMessage
+from liftlog.messages.tlstold import PLAIN_CLIENTS, PLAIN_PEERS
 from liftlog.real.budget import Budget
+from liftlog.real.certificates import Certificates
 from liftlog.real.door import ClientDoor, TakeAll
 from liftlog.real.gate import Gate
 from liftlog.real.peers import PeerNetwork
@@ -43,11 +45,13 @@ class TcpNetwork:
         limits: NetworkLimits,
         lowest: Callable[[], int] = lambda: VERSIONS[0],
         belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
+        certificates: Certificates | None = None,
     ) -> None:
         """`take_all`: given all requests that one read of a client's connection has brought. `gate`: who
-        clients are, and what they may ask. `lowest`: see `PeerNetwork`.
+        clients are, and what they may ask. `lowest`: see `PeerNetwork`. `certificates`: None, no TLS.
         """
         self._limits = limits
+        self._certificates = certificates
         self._memory = Budget(limits.all_bytes)
         self._clients = Budget(limits.clients_bytes, self._memory)
         self._nodes = Budget(limits.peers_bytes, self._memory)
@@ -77,6 +81,7 @@ class TcpNetwork:
             reading=reading,
             lowest=lowest,
             belongs_to=belongs_to,
+            certificates=certificates,
         )
         self._door = ClientDoor(
             me=lambda: Party(cluster, node, gate.book.secrets),
@@ -86,17 +91,22 @@ class TcpNetwork:
             limits=limits,
             budget=self._clients,
             counters=self._counters,
+            certificates=certificates,
         )
 
     @property
     def counters(self) -> dict[str, int]:
         """What happened so far, and what is occupied now."""
-        return self._counters | {
+        found = self._counters | {
             "network.clients": self._door.connections,
             "network.peers": self._peers.incoming,
             "network.memory_bytes": self._memory.held,
             "network.memory_peak_bytes": self._memory.peak,
         }
+        if self._certificates is not None:
+            found |= self._certificates.counters
+            found |= {PLAIN_PEERS: self._peers.plain, PLAIN_CLIENTS: self._door.plain}
+        return found
 
     @property
     def fills(self) -> dict[str, tuple[int, int]]:
@@ -128,6 +138,8 @@ class TcpNetwork:
             nursery.start_soon(self._door.run, client_listeners)
             while True:
                 await trio.sleep(SWEEP_S)
+                if self._certificates is not None:
+                    self._certificates.refresh()
                 self._peers.sweep()
                 self._door.sweep()
 

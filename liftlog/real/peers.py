@@ -42,11 +42,13 @@ from liftlog.messages import (
     intake,
 )
 from liftlog.real.budget import Budget
-from liftlog.real.direct import DirectSocket, direct
+from liftlog.real.certificates import Certificates
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.lanes import PeerLanes
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS
+from liftlog.real.tlsport import SpeaksNoTls, TlsCalls, TlsProblem
+from liftlog.real.tlsstream import TcpStream, TlsBroken, direct_of
 from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 
 log = logging.getLogger("liftlog.network")
@@ -83,6 +85,7 @@ class PeerNetwork:
         reading: Callable[[], None] = lambda: None,
         lowest: Callable[[], int] = lambda: VERSIONS[0],
         belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
+        certificates: Certificates | None = None,
     ) -> None:
         """`reading`: told when something has come in from a peer. `lowest`: the version of the protocol that
         peers have to speak at least, now (U2). `belongs_to`: the node's cluster (M5).
@@ -117,7 +120,9 @@ class PeerNetwork:
             counters=counters,
             tags=self._tags,
             versions=lambda: (lowest(), VERSION),
+            certificates=certificates,
         )
+        self._tls = TlsCalls(certificates)
 
     def send(self, to: int, message: PeerMessage) -> None:
         if SINCE_PROTOCOL.get(type(message), 0) > self._versions.get(to, VERSION):
@@ -192,6 +197,11 @@ class PeerNetwork:
         return len(self._incoming)
 
     @property
+    def plain(self) -> int:
+        """Connections that peers have opened without TLS."""
+        return sum(one.plain for one in self._incoming.values())
+
+    @property
     def fullest(self) -> int:
         """Bytes that wait in the fullest queue."""
         return max((lanes.held for lanes in self._queues.values()), default=0)
@@ -204,11 +214,14 @@ class PeerNetwork:
 
     async def _connect_forever(self, peer: int, host: str, port: int) -> None:
         backoff_s = BACKOFF_MIN_S
+        secure = True
+        """Whether TLS is tried: who hangs up on it is called once without, if that is allowed."""
         while True:
             try:
                 with trio.fail_after(CONNECT_TIMEOUT_S):
                     stream = await trio.open_tcp_stream(host, port)
             except NETWORK_ERRORS as error:
+                secure = True
                 if nobody_listens(error):
                     self._take(PeerLost(peer))
                 await trio.sleep(backoff_s)
@@ -219,32 +232,37 @@ class PeerNetwork:
                 await trio.aclose_forcefully(stream)
                 self._take(PeerLost(peer))
                 continue
-            backoff_s = BACKOFF_MIN_S
+            backoff_s, tried, secure = BACKOFF_MIN_S, secure, True
             try:
-                await self._serve_outgoing(peer, stream)
+                await self._serve_outgoing(peer, stream, host if tried else "")
             except* NETWORK_ERRORS as group:
                 log.info("connection to node %d ended: %s", peer, group.exceptions[0])
+            except* SpeaksNoTls as group:
+                secure = not self._tls.falls_back
+                if secure:
+                    backoff_s = BACKOFF_MAX_S
+                    self._tell_refused(peer, f"{host}:{port}", group.exceptions[0])
             except* HandshakeError as group:
                 backoff_s = REFUSED_BACKOFF_S
-                self._counters["network.refused_by_peers"] += 1
-                self._rare[peer].warning(
-                    "refused",
-                    f"no connection to node {peer} at {host}:{port}: {group.exceptions[0]}; "
-                    "compare cluster, [peers] and [security] of both nodes",
-                )
+                self._tell_refused(peer, f"{host}:{port}", group.exceptions[0])
             await trio.sleep(backoff_s)
 
-    async def _serve_outgoing(self, peer: int, stream: trio.SocketStream) -> None:
-        prepare(stream)
-        async with stream:
+    def _tell_refused(self, peer: int, address: str, error: BaseException) -> None:
+        self._counters["network.refused_by_peers"] += 1
+        about = "[tls]" if isinstance(error, (TlsProblem, SpeaksNoTls)) else "cluster, [peers] and [security]"
+        text = f"no connection to node {peer} at {address}: {error}; compare {about} of both nodes"
+        self._rare[peer].warning("refused", text)
+
+    async def _serve_outgoing(self, peer: int, plain: trio.SocketStream, tls_host: str) -> None:
+        """`tls_host`: whom the certificate must name there; empty: without TLS."""
+        prepare(plain)
+        async with plain:
             with trio.fail_after(self._limits.handshake_ms / 1000):
-                nonce, versions = os.urandom(NONCE_BYTES), (self._lowest(), VERSION)
-                caller = Caller(self._me, PEER, peer, nonce, self._tags, versions)
-                session = await introduce(stream, caller)
+                stream, session = await self._introduce(peer, plain, tls_host)
             self._counters["network.connects"] += 1
             self._take(PeerBack(peer))
             sealer = FrameSealer(session.caller_key, session.tags)
-            socket, limit = direct(stream, READ_BYTES), self._limits.connection_bytes
+            socket, limit = direct_of(stream, READ_BYTES), self._limits.connection_bytes
             self._versions[peer] = session.version
             lanes = self._queues[peer] = PeerLanes(sealer, limit, self._budget, socket)
             try:
@@ -260,6 +278,19 @@ class PeerNetwork:
                     del self._queues[peer]
                     self._told.pop(peer, None)
 
+    async def _introduce(
+        self, peer: int, plain: trio.SocketStream, tls_host: str
+    ) -> tuple[TcpStream, SecureSession]:
+        """Both handshakes. Raises HandshakeError, NETWORK_ERRORS."""
+        stream, binding = await self._tls.begin(plain, tls_host)
+        nonce, versions = os.urandom(NONCE_BYTES), (self._lowest(), VERSION)
+        caller = Caller(self._me, PEER, peer, nonce, self._tags, versions=versions, binding=binding)
+        try:
+            return stream, await introduce(stream, caller)
+        except TlsBroken as error:
+            # What the other side says against our certificate comes after TLS has begun for us.
+            raise self._tls.problem(error.error, tls_host) from None
+
     # -- connections that peers opened ---------------------------------------------------------------------
 
     async def _serve_incoming(self, one: Incoming, session: SecureSession) -> None:
@@ -274,7 +305,7 @@ class PeerNetwork:
         counted, epoch = 0, FIRST_CLUSTER
         opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message
         try:
-            socket = DirectSocket(one.stream, READ_BYTES)
+            socket = direct_of(one.stream, READ_BYTES)
             while data := await socket.receive():
                 one.heard = True
                 self._reading()

@@ -1,11 +1,13 @@
 """Frames on their way to one socket, and files that the kernel sends in the middle of them.
 
 Cold data goes to clients without passing through this process: an answer may name *spans* of files, which the
-kernel copies to the socket (`sendfile`) out of a reader thread, since a cold file blocks.
+kernel copies to the socket (`sendfile`) out of a reader thread, since a cold file blocks. Over TLS that
+thread reads them, a bounded piece at a time, which is sealed here.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import select
 from collections import deque
@@ -16,7 +18,7 @@ import trio
 from liftlog.messages.filespan import FileSpan
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
-from liftlog.real.direct import DirectSocket, direct
+from liftlog.real.tlsstream import Direct, TcpStream, TlsStream, direct_of
 
 log = logging.getLogger("liftlog.network")
 
@@ -38,7 +40,7 @@ class SendQueue:
         self._parts: deque[bytes | FileSpan] = deque()
         self.held = 0
         """Bytes that wait, or are on their way into the socket."""
-        self._socket: DirectSocket | None = None
+        self._socket: Direct | None = None
         """Where `flush` may send by itself; without it, it wakes the task that pumps."""
         self._pumping = True
         """That task sends, or is about to."""
@@ -80,11 +82,9 @@ class SendQueue:
             self._pumping = True
             self._wake.set()
 
-    async def pump(
-        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
-    ) -> None:
+    async def pump(self, stream: TcpStream, timeout_s: float, readers: trio.CapacityLimiter) -> None:
         """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
-        self._socket = direct(stream, 0)
+        self._socket = direct_of(stream, 0)
         try:
             while True:
                 await self._send_all(stream, timeout_s, readers)
@@ -106,9 +106,7 @@ class SendQueue:
         self.held -= count
         self._budget.give(count)
 
-    async def _send_all(
-        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
-    ) -> None:
+    async def _send_all(self, stream: TcpStream, timeout_s: float, readers: trio.CapacityLimiter) -> None:
         parts = self._parts
         while parts:
             if isinstance(parts[0], FileSpan):
@@ -146,9 +144,10 @@ def close_files(parts: Iterable[bytes | FileSpan]) -> None:
 
 
 async def send_span(
-    stream: trio.SocketStream, span: FileSpan, timeout_s: float, readers: trio.CapacityLimiter
+    stream: TcpStream, span: FileSpan, timeout_s: float, readers: trio.CapacityLimiter
 ) -> None:
     """Let the kernel send a span; its file is closed afterwards, however this ends. Raises NETWORK_ERRORS.
+    Over TLS it is read and sealed here, a piece at a time.
 
     What cannot be read goes out as zeros, since the frame's length has been promised: the client finds a
     damaged batch and asks for a verified read, which is how storage hears of it (D2).
@@ -156,6 +155,9 @@ async def send_span(
     sending = _Sending(span, stream.socket.fileno())
     try:
         while sending.left:
+            if isinstance(stream, TlsStream):
+                await _send_sealed(stream, sending, timeout_s, readers)
+                continue
             with trio.fail_after(timeout_s):
                 await trio.to_thread.run_sync(sending.run, limiter=readers)
                 if sending.left:
@@ -166,6 +168,20 @@ async def send_span(
             await stream.send_all(bytes(sending.left))
     finally:
         span.file.close()
+
+
+async def _send_sealed(
+    stream: TlsStream, sending: _Sending, timeout_s: float, readers: trio.CapacityLimiter
+) -> None:
+    """As much of a span as it counts for in a queue: read at once, and sent as far as the client takes it in
+    time.
+    """
+    data = memoryview(await trio.to_thread.run_sync(sending.read, limiter=readers))
+    while data:
+        with trio.fail_after(timeout_s):
+            await stream.send_all(data[:PIECE_BYTES])
+        sending.left -= len(data[:PIECE_BYTES])
+        data = data[PIECE_BYTES:]
 
 
 class _Sending:
@@ -188,3 +204,10 @@ class _Sending:
             self.left -= self._file.send_to(self._descriptor, self._end - self.left, self.left)
             if self.left and not room.poll(ROOM_WAIT_MS):
                 return
+
+    def read(self) -> bytes:
+        """What comes next, for who sends it otherwise. Raises DiskError, also if the file ends before it."""
+        data = self._file.read_at(self._end - self.left, min(self.left, SPAN_COST_BYTES))
+        if not data:
+            raise DiskError(errno.EIO, f"the file ends {self.left} bytes before the end of what is sent")
+        return data

@@ -29,10 +29,11 @@ from liftlog.messages import AskOrigin, Event, OriginAnswered, StopRequested, Te
 from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
+from liftlog.real.certificates import Certificates
 from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.gate import Gate
 from liftlog.real.nats_wire import NatsAddress, parse_url
-from liftlog.real.network import TcpNetwork, listen
+from liftlog.real.network import TcpNetwork, listen, split_address
 from liftlog.real.storage_runner import GroupRunner
 from liftlog.rights.book import RightsBook, read_book
 from liftlog.rights.needs import KnownStreams
@@ -177,6 +178,7 @@ class Server:
         config = self._config
         secrets = secrets_of(config)
         book = rights_of(config)
+        certificates = certificates_of(config)
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
@@ -193,6 +195,7 @@ class Server:
             onlooker=onlooker,
             beside=beside,
             links=links,
+            certificates=certificates,
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
@@ -248,7 +251,8 @@ class Server:
 
     def _heed_signals(self, gate: Gate) -> dict[signal.Signals, Any]:
         """From now on SIGTERM and SIGINT ask for an orderly stop, and SIGHUP, if clients prove secrets, for
-        reading who they are again; returns who heeded them before.
+        reading who they are again (certificates are read again by themselves, `Certificates`); returns who
+        heeded them before.
 
         A task that waited for them would begin to after whoever reads the ready line may send one, and
         would have ended when another one comes, during the last sync.
@@ -267,7 +271,8 @@ class Server:
 
         heeds: dict[signal.Signals, Callable[[int, object], None]]
         heeds = {signal.SIGTERM: came, signal.SIGINT: came}
-        if self._config.client_secret_file is not None or self._config.clients_file is not None:
+        config = self._config
+        if config.client_secret_file is not None or config.clients_file is not None or config.tls is not None:
             heeds[signal.SIGHUP] = reread
         return {number: signal.signal(number, heed) for number, heed in heeds.items()}
 
@@ -305,6 +310,7 @@ def assemble(
     onlooker: Onlooker | None = None,
     beside: Companion | None = None,
     links: OtherClusters | None = None,
+    certificates: Certificates | None = None,
 ) -> Parts:
     """A node's ports, and who tells whom; nothing runs yet."""
     clock = RealClock()
@@ -313,9 +319,6 @@ def assemble(
 
     def take(event: Event) -> None:
         driver.take(event)
-
-    def reading() -> None:
-        breakdown.reading()
 
     def deliver(events: list[Event]) -> None:
         breakdown.stored(storage.times)
@@ -344,20 +347,21 @@ def assemble(
         peers=config.peers,
         take=take,
         take_all=lambda events: driver.take_all(events),
-        reading=reading,
+        reading=lambda: breakdown.reading(),
         clients=clients,
         secrets=secrets,
         gate=gate,
         limits=config.network,
         lowest=lambda: node.lowest_protocol,
         belongs_to=lambda: node.cluster_epoch,
+        certificates=certificates,
     )
     name = f"liftlog-{config.cluster}-{config.node}"
     bus = NatsBus(
         *(addresses, name, version, take, clock),
         login=config.nats_login,
         must_wait=must_wait,
-        reading=reading,
+        reading=lambda: breakdown.reading(),
     )
     ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush, tell=_teller(beside, bus))
     ports = ports._replace(ask_origin=_asker(config, links, lambda event: driver.post(event)))
@@ -379,6 +383,17 @@ def rights_of(config: ServerConfig) -> RightsBook:
     """What clients may do, by the files that the configuration names, as they are. Raises LiftlogError."""
     secrets = secrets_of(config)
     return read_book(config.clients_file, secrets.clients, secrets.peers)
+
+
+def certificates_of(config: ServerConfig) -> Certificates | None:
+    """What the node shows at its ports, if it speaks TLS. Raises LiftlogError."""
+    return None if config.tls is None else Certificates(config.tls, *called_hosts(config))
+
+
+def called_hosts(config: ServerConfig) -> tuple[str, str]:
+    """By which the other nodes call this one, empty if there are none, and by which clients do."""
+    peer_host = split_address(config.peers[config.node])[0] if config.peer_listen else ""
+    return peer_host, split_address(config.address)[0]
 
 
 def _teller(beside: Companion | None, bus: NatsBus) -> Callable[[TellAdvisory], None]:

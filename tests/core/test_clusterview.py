@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from liftlog.commands.clusterview import LINES_MAX, ClusterView, ago
 from liftlog.commands.rightsview import rights_line
+from liftlog.commands.tlsview import tls_line
 from liftlog.messages import ClusterStatusReply, Contact, NodeInfo, PartitionInfo, ReplicaInfo, StreamInfo
 from liftlog.types import PartitionId, StreamConfig
 
@@ -70,6 +71,32 @@ def test_V9_nodes_with_other_rights_are_named_and_so_is_a_mistake() -> None:
         "not do there; give all nodes the same files, and send each SIGHUP",
         "node 3 keeps the rights of clients that it had: its files have a mistake, which its log names, and "
         "'liftlog config check FILE' on it",
+    ]
+
+
+def test_certificates_that_end_and_connections_without_tls_are_told() -> None:
+    def told(*left_days: float, plain: int = 0, mistaken: int = 0) -> ClusterView:
+        answers = {node: answer(node, contact()) for node in VOTERS}
+        for node, days in zip(VOTERS, left_days, strict=False):
+            left = {"tls.left_s": int(days * 86_400), "tls.mistaken": mistaken}
+            answers[node].counters.update(left | {"tls.plain_peers": plain, "tls.plain_clients": 1})
+        return ClusterView(answers, [stream()])
+
+    assert tls_line(told().answers) == ""
+    some = told(200.5, 100.2, plain=2)
+    assert tls_line(some.answers) == (
+        "TLS: the first certificate to end is that of node 2, in 100 days; node 3 without; "
+        "6 connections without TLS"
+    )
+    assert not any("certificate" in remark for remark in some.remarks)
+    ending = told(200, 29.5, 0, mistaken=1)
+    assert "1 connections" not in tls_line(ending.answers) and "node 3, in 0 days" in tls_line(ending.answers)
+    assert [remark.partition(":")[0] for remark in ending.remarks if "certificate" in remark] == [
+        "node 1 shows the certificate that it had",
+        "the certificate of node 2 is valid for 29 more days",
+        "node 2 shows the certificate that it had",
+        "the certificate of node 3 has expired",
+        "node 3 shows the certificate that it had",
     ]
 
 

@@ -102,6 +102,19 @@ def test_who_shares_a_secret_gets_in_and_both_have_the_same_keys(
     assert one.caller_key != one.answerer_key
 
 
+@given(st.binary(max_size=40), st.binary(max_size=40))
+@example(b"", bytes(32))
+def test_v6_both_sides_must_have_the_same_certificate_in_mind(mine: bytes, theirs: bytes) -> None:
+    one = Caller(Party("c", 1, (SECRET,)), PEER, 2, MINE(), binding=mine)
+    other = Answerer(Party("c", 2, (SECRET,)), PEER, NODES.__contains__, THEIRS, binding=theirs)
+    if mine == theirs:
+        session, _ = converse(one, other)
+        plain, _ = converse(caller(), answerer())
+        assert session.caller_key != plain.caller_key
+    else:
+        assert fails(one, other).code == REFUSED_PROOF
+
+
 SECRETS = st.binary(min_size=32, max_size=64)
 
 

@@ -95,9 +95,10 @@ def test_a_page_of_many_slices_has_each_head_once_and_can_be_parsed() -> None:
     for family in names.FAMILIES:
         found = families.get(family.name.removesuffix("_total"))
         if found is None:
-            alone = f"{family.name}: one node has no other replica, and no mirror"
+            alone = f"{family.name}: one node has no other replica, no mirror and no certificate"
             of_copies = names.MIRROR_LAG, names.MIRROR_STANDS, names.SOURCE_LAG
-            assert family in (names.LAG, *of_copies), alone
+            of_tls = names.TLS_LEFT, names.TLS_MISTAKEN, names.TLS_PLAIN
+            assert family in (names.LAG, *of_copies, *of_tls), alone
             continue
         assert (found.type, found.documentation) == (family.kind, family.text)
         assert len(re.findall(rf"^# HELP {family.name} ", text, re.M)) == 1

@@ -18,6 +18,7 @@ from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
 from liftlog.commands.asking import look_at
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
+from liftlog.tls.files import VARIABLES
 from liftlog.types import FEATURE_LEVEL, LiftlogError
 from liftlog_spec.refine.traces import check_traces
 
@@ -208,7 +209,11 @@ class Harness:
 
     async def said(self, *words: str) -> tuple[int, str]:
         """What a command says to an operator: its exit code, and what it prints, or else complains of."""
-        code, out, error = await asyncio.to_thread(liftlog, *words, "--nats", self.cluster.nats_url)
+        authority = self.cluster.authority
+        environment = {} if authority is None else {VARIABLES[0]: str(authority.ca_file)}
+        code, out, error = await asyncio.to_thread(
+            liftlog, *words, "--nats", self.cluster.nats_url, environment=environment
+        )
         return code, out or error
 
     async def run(self, *words: str) -> str:
@@ -249,21 +254,24 @@ def with_cluster(
     prepare: Callable[[LocalCluster], None] | None = None,
     refined: bool = True,
     begin_with: Sequence[int] = (),
+    tls: bool = False,
 ) -> LocalCluster:
     """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens. What the nodes did
     is held against the specification then.
 
     `begin_with`: the nodes that are of the cluster from the beginning; none = all. `prepare` may change
     the nodes' configurations before they start. Without `refined` there are no traces: a disk that an
-    operator's tool has changed goes on from what no step has made. Returns the stopped cluster.
+    operator's tool has changed goes on from what no step has made. `tls`: nodes and the client speak it.
+    Returns the stopped cluster.
     """
-    stopped = LocalCluster(folder, nodes, traces=folder / "traces" if refined else None)
+    stopped = LocalCluster(folder, nodes, traces=folder / "traces" if refined else None, tls=tls)
     if prepare is not None:
         prepare(stopped)
     with stopped as cluster:
 
         async def run() -> None:
-            async with await Client.connect(cluster.nats_url) as client:
+            ca = None if cluster.authority is None else cluster.authority.ca_file
+            async with await Client.connect(cluster.nats_url, tls_ca=ca) as client:
                 harness = Harness(cluster, client)
                 await harness.all_live(len(begin_with))
                 await story(harness)

@@ -127,7 +127,9 @@ class Authority:
         self.ca_file = folder / "ca.pem"
         self.ca_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, begins_days: float = -1, days: float = 2
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -135,24 +137,33 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=2))
+            .not_valid_before(now + datetime.timedelta(days=begins_days))
+            .not_valid_after(now + datetime.timedelta(days=days))
         )
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """(certificate, key) for localhost, 127.0.0.1 and whoever shows it as a client."""
+    def issue(
+        self,
+        name: str,
+        *,
+        begins_days: float = -1,
+        days: float = 2,
+        host: str = "localhost",
+        use: x509.ObjectIdentifier | None = None,
+    ) -> tuple[Path, Path]:
+        """(certificate, key) for localhost, 127.0.0.1 and whoever shows it as a client; for `host` alone if
+        that is another one. Valid from `begins_days` to `days` from now on. `use`: for that alone.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         names = x509.SubjectAlternativeName(
-            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            [x509.DNSName(host), address] if host == "localhost" else [x509.DNSName(host)]
         )
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        certificate = (
-            self._builder(subject, key)
-            .add_extension(names, critical=False)
-            .add_extension(issuer, critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
+        builder = self._builder(subject, key, begins_days, days).add_extension(names, critical=False)
+        if use is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+        certificate = builder.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
         paths = self.folder / f"{name}.pem", self.folder / f"{name}-key.pem"
         paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         private = key.private_bytes(

@@ -15,6 +15,7 @@ import pytest
 
 from liftlog.types import StreamConfig
 from tests.integration.cluster import ROOT, Harness, Writer, child_environment, until, with_cluster
+from tests.integration.nats_keys import Authority
 from tests.integration.test_cold_reads import MESSAGES, destroy_record, fill, spans_sent
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -177,6 +178,30 @@ def test_R3_go_and_python_read_what_each_other_wrote_while_leaders_die(
         }
 
     with_cluster(tmp_path, 3, story, refined=False)
+
+
+def test_V6_go_reads_over_tls_and_says_what_is_wrong_with_it(programs: Path, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "other")
+
+    async def story(harness: Harness) -> None:
+        authority = harness.cluster.authority
+        assert authority is not None
+        await harness.client.create_stream(StreamConfig("orders", "orders", 1, 1))
+        assert (await harness.client.publish("orders", b"x")).outcome == "ok"
+        read = ("-nats", harness.cluster.nats_url)
+        reader = await Program.start(programs / "reader", *read, "-tls-ca", str(authority.ca_file), "orders")
+        assert await reader.end() == 0, reader.complaint
+        assert values(reader.printed) == {0: "x"}
+        for options, words in (
+            ((), "it takes connections with TLS only: name the CA's file with -tls-ca"),
+            (("-tls-ca", str(other.ca_file)), "certificate signed by unknown authority"),
+            (("-tls-ca", "/none"), "the CA's certificate cannot be read"),
+        ):
+            started = await Program.start(programs / "reader", *read, *options, "orders")
+            assert await started.end() == 2
+            assert words in started.complaint and started.complaint.count("\n") == 1
+
+    with_cluster(tmp_path / "cluster", 1, story, refined=False, tls=True)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])

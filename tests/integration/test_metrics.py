@@ -236,7 +236,7 @@ def test_metrics_tell_of_load_of_a_kill_of_a_pause_and_of_nats(tmp_path: Path) -
         for node in (1, 2, 3):
             await scraper.ready(node)
 
-    with_cluster(tmp_path, 3, lambda harness: tell(harness, story), prepare)
+    with_cluster(tmp_path, 3, lambda harness: tell(harness, story), prepare, tls=True)
 
 
 def test_a_full_disk_a_lost_quorum_and_strangers(tmp_path: Path) -> None:

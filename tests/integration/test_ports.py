@@ -133,7 +133,7 @@ async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -
         assert isinstance(second, ClientRequest)
         first.ports.answer(second.client, DoneReply("yes"))
         assert await client.answers(1) == [wire.ClientAnswer(12, DoneReply("yes"))]
-        await client.stream.aclose()
+        await client.close()
         (gone,) = await first.sink.wait_for(ClientGone)
         waiting = requests[0]
         assert isinstance(gone, ClientGone)
@@ -152,7 +152,7 @@ async def test_a_client_s_read_beyond_the_limits_is_refused_at_the_door() -> Non
         assert answer.number == 5
         assert isinstance(answer.reply, ErrorReply)
         assert "max_bytes" in answer.reply.description
-        await client.stream.aclose()
+        await client.close()
         nursery.cancel_scope.cancel()
     assert not any(isinstance(event, ClientRequest) for event in first.sink.events)
 

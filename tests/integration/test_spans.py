@@ -25,9 +25,12 @@ from liftlog.messages import (
     SpannedRead,
 )
 from liftlog.messages.filespan import FileSpan
+from liftlog.real.certificates import Certificates
 from liftlog.real.disk import RealDisk
 from liftlog.real.sendqueue import SPAN_COST_BYTES
+from liftlog.tls.settings import NodeTls
 from liftlog.types import ClientRef, PartitionId
+from tests.integration.nats_keys import Authority
 from tests.integration.wires import Known, TcpPorts, addresses, call
 
 pytestmark = [pytest.mark.real, pytest.mark.trio]
@@ -43,6 +46,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.disk = RealDisk(str(folder))
         self.path = folder / "log"
+        self.certificates: Certificates | None = None
         self.batches = [encode_values(LOG, number, 1, 0, [VALUE]).data for number in range(BATCHES)]
         file = self.disk.open("log", create=True)
         file.append(self.batches)
@@ -61,17 +65,24 @@ class Store:
         return sum(str(link.readlink()).startswith(str(self.path)) for link in links if link.is_symlink())
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+@pytest.fixture(params=["plain", "tls"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """Sent as it is, and over TLS, where it cannot go from the file to the socket."""
+    store = Store(tmp_path)
+    if request.param == "tls":
+        authority = Authority(tmp_path / "ca")
+        store.certificates = Certificates(
+            NodeTls(authority.ca_file, *authority.issue("node")), "127.0.0.1", "127.0.0.1"
+        )
+    return store
 
 
 class Door:
     """A node's TCP door, one client at it, and the requests that came in."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificates: Certificates | None) -> None:
         self.clients = ClientRegistry()
-        self.ports = TcpPorts(1, addresses(1), self.take, self.clients)
+        self.ports = TcpPorts(1, addresses(1), self.take, self.clients, certificates=certificates)
         self.requests: list[ClientRef] = []
         self.gone = 0
         self._moved = trio.Event()
@@ -98,14 +109,15 @@ class Door:
 
 
 @asynccontextmanager
-async def open_door() -> AsyncIterator[tuple[Door, Known]]:
+async def open_door(store: Store) -> AsyncIterator[tuple[Door, Known]]:
     """A running door with a client that was let in."""
-    door = Door()
+    door = Door(store.certificates)
     async with trio.open_nursery() as nursery:
         await nursery.start(door.ports.run)
-        client = await call(door.ports.client_address)
+        tls = None if store.certificates is None else store.certificates.tls.files
+        client = await call(door.ports.client_address, tls=tls)
         yield door, client
-        await client.stream.aclose()
+        await client.close()
         nursery.cancel_scope.cancel()
 
 
@@ -116,7 +128,7 @@ def values_of(answer: wire.ClientAnswer) -> list[bytes]:
 
 
 async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         first, second, third = await door.ask(client, 3)
         door.ports.answer(first, DoneReply("before"))
         door.ports.answer(second, store.read(store.span(3, 5), store.span(5, BATCHES)))
@@ -131,7 +143,7 @@ async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store:
 
 
 async def test_a_file_whose_name_is_gone_is_still_sent(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         (asked,) = await door.ask(client, 1)
         read = store.read(store.span(0, 8))
         store.disk.remove("log")
@@ -142,7 +154,7 @@ async def test_a_file_whose_name_is_gone_is_still_sent(store: Store) -> None:
 
 
 async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         first, second = await door.ask(client, 2)
         read = store.read(store.span(0, 8))
         os.truncate(store.path, 5 * len(store.batches[0]) + 100)
@@ -159,22 +171,22 @@ async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(
 
 
 async def test_no_handle_stays_open_when_the_client_has_left(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         (asked,) = await door.ask(client, 1)
-        await client.stream.aclose()
+        await client.close()
         await door.until(gone=1)
         door.ports.answer(asked, store.read(store.span(0, 8)))
         assert store.open_handles() == 0
 
 
 async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         clients = await door.ask(client, 5)
         for asked in clients[:4]:
             door.ports.answer(asked, store.read(*(store.span(0, BATCHES) for _ in range(3))))
         await client.stream.receive_some(1000)
         assert store.open_handles() > 0
-        await client.stream.aclose()
+        await client.close()
         await door.until(gone=1)
         with trio.fail_after(15):
             while store.open_handles():
@@ -184,7 +196,7 @@ async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: 
 
 
 async def test_no_handle_stays_open_when_the_node_stops_while_sending(store: Store) -> None:
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         (asked,) = await door.ask(client, 1)
         door.ports.answer(asked, store.read(*(store.span(0, BATCHES) for _ in range(6))))
         await client.stream.receive_some(1000)
@@ -194,7 +206,7 @@ async def test_no_handle_stays_open_when_the_node_stops_while_sending(store: Sto
 
 async def test_a_client_that_does_not_read_holds_few_files_open(store: Store) -> None:
     limit = NetworkLimits().connection_bytes // SPAN_COST_BYTES
-    async with open_door() as (door, client):
+    async with open_door(store) as (door, client):
         for round_ in range(1, 5):
             for asked in await door.ask(client, 30):
                 door.ports.answer(asked, store.read(store.span(0, BATCHES)))

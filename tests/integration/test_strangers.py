@@ -357,7 +357,7 @@ async def test_the_number_of_clients_is_bounded_and_who_leaves_makes_room() -> N
     async with running(node):
         clients = [await call(node.ports.client_address) for _ in range(3)]
         await refused(REFUSED_FULL, node.ports.client_address)
-        await clients[0].stream.aclose()
+        await clients[0].close()
         await eventually(lambda: node.count("clients") == 2, "a place")
         await call(node.ports.client_address)
 
@@ -377,7 +377,7 @@ async def test_half_a_request_counts_and_is_given_back() -> None:
         client = await call(node.ports.client_address)
         await client.stream.send_all(struct.pack(">I", wire.CALL_MAX_BYTES) + bytes(50_000))
         await eventually(lambda: node.count("memory_bytes") == 50_004, "what lies here")
-        await client.stream.aclose()
+        await client.close()
         await eventually(lambda: node.count("memory_bytes") == 0, "nothing")
 
 
@@ -540,5 +540,5 @@ async def test_a_peer_s_unfinished_frame_counts_and_has_a_bound() -> None:
         await eventually(lambda: node.count("memory_bytes") == 40 * MIB + 8, "what lies here")
         await peers[0].stream.send_all(bytes(44 * MIB))
         assert await hung_up(peers[0].stream)
-        await peers[1].stream.aclose()
+        await peers[1].close()
         await eventually(lambda: node.count("memory_bytes") == 0, "nothing")

@@ -14,12 +14,15 @@ from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller
 from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event
+from liftlog.real.certificates import Certificates
 from liftlog.real.gate import Gate
 from liftlog.real.incoming import introduce
 from liftlog.real.nats_server import free_port
 from liftlog.real.network import Take, TcpNetwork, listen
+from liftlog.real.tlsstream import TcpStream, TlsStream
 from liftlog.rights.book import shared_book
 from liftlog.rights.needs import NamedStream
+from liftlog.tls.files import TlsFiles, binding_of
 from liftlog.types import ClientRef
 
 CLUSTER = "c"
@@ -50,6 +53,7 @@ class TcpPorts:
         secrets: Secrets = SECRETS,
         gate: Gate | None = None,
         limits: NetworkLimits | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self.node = node
         self.peer_address = peers[node]
@@ -74,6 +78,7 @@ class TcpPorts:
             secrets=secrets,
             gate=gate or Gate(shared_book(secrets.clients), NoStreams),
             limits=limits or NetworkLimits(),
+            certificates=certificates,
         )
 
     def answer(self, client: ClientRef, reply: object) -> None:
@@ -107,14 +112,19 @@ def close_all() -> None:
 class Known:
     """Somebody who called and was let in."""
 
-    def __init__(self, stream: trio.SocketStream, session: SecureSession) -> None:
+    def __init__(self, plain: trio.SocketStream, stream: TcpStream, session: SecureSession) -> None:
+        self._plain = plain
         self.stream = stream
+        """As it is spoken on: over TLS, or as it is."""
         self.session = session
         self._sealer = FrameSealer(session.caller_key)
         self._splitter = wire.FrameSplitter()
 
     async def send(self, *messages: object) -> None:
         await self.stream.send_all(b"".join(map(self._sealer.seal, messages)))
+
+    async def close(self) -> None:
+        await self._plain.aclose()
 
     async def answers(self, count: int) -> list[wire.ClientAnswer]:
         found: list[wire.ClientAnswer] = []
@@ -134,13 +144,25 @@ async def call(
     to: int = 1,
     secrets: tuple[bytes, ...] | None = None,
     cluster: str = CLUSTER,
+    tls: TlsFiles | None = None,
+    binding: bytes | None = None,
 ) -> Known:
-    """Connect and prove; by default as a client does. Raises HandshakeError."""
+    """Connect and prove; by default as a client does. Raises HandshakeError, ssl.SSLError, TlsBroken.
+
+    `tls`: over TLS with these files. `binding`: to which the handshake is bound, if it is another one.
+    """
     known = SECRETS.peers if role == PEER else SECRETS.clients
-    stream = await open_raw(address)
+    plain = await open_raw(address)
     me = Party(cluster, node, known if secrets is None else secrets)
-    session = await introduce(stream, Caller(me, role, to, os.urandom(NONCE_BYTES)))
-    return Known(stream, session)
+    stream: TcpStream = plain
+    bound = b""
+    if tls is not None:
+        secured = TlsStream(plain, tls.calling(), server_side=False, host=address.rpartition(":")[0])
+        await secured.shake_hands()
+        stream, bound = secured, binding_of(secured.shown)
+    bound = bound if binding is None else binding
+    session = await introduce(stream, Caller(me, role, to, os.urandom(NONCE_BYTES), binding=bound))
+    return Known(plain, stream, session)
 
 
 async def eventually(condition: Callable[[], bool], what: str) -> None:

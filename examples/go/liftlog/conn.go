@@ -35,13 +35,12 @@ type Conn struct {
 
 // Dial connects to a node, 0 = whichever answers there, and proves the secret.
 func Dial(node int, address string, access Access) (*Conn, error) {
-	socket, err := net.DialTimeout("tcp", address, ConnectTimeout)
+	socket, bound, err := connected(address, access)
 	if err != nil {
 		return nil, unreachable("node %d at %s is not reachable: %v", node, address, err)
 	}
-	socket.SetDeadline(time.Now().Add(ConnectTimeout))
 	reader := bufio.NewReaderSize(socket, 256<<10)
-	key, err := introduce(socket, reader, node, access)
+	key, err := introduce(socket, reader, node, access, bound)
 	if err != nil {
 		socket.Close()
 		return nil, explained(err, node, address, access)
@@ -52,8 +51,8 @@ func Dial(node int, address string, access Access) (*Conn, error) {
 	return c, nil
 }
 
-func introduce(socket net.Conn, reader io.Reader, node int, access Access) ([]byte, error) {
-	me := &caller{cluster: access.Cluster, secrets: access.Secrets, to: uint16(node), versions: access.Versions}
+func introduce(socket net.Conn, reader io.Reader, node int, access Access, bound []byte) ([]byte, error) {
+	me := &caller{cluster: access.Cluster, secrets: access.Secrets, to: uint16(node), versions: access.Versions, bound: bound}
 	if _, err := rand.Read(me.nonce[:]); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ var reasons = map[byte]string{
 	3: "the secret or the name of the cluster is another one there",
 	4: "this node is none of its cluster",
 	5: "it has as many clients as it may have; try again later",
+	6: "it takes connections with TLS only: name the CA's file with -tls-ca",
 }
 
 // caller is our side of a handshake, without IO: hello, prove, finish.
@@ -44,6 +45,7 @@ type caller struct {
 	to       uint16
 	nonce    [nonceBytes]byte
 	versions Versions
+	bound    []byte // the certificate that the node has shown, hashed; nothing without TLS
 	said     []byte // what both sides believe the conversation to be
 }
 
@@ -82,6 +84,7 @@ func (c *caller) prove(challenge []byte) ([]byte, error) {
 	c.said = c.greeting(choice, node)
 	c.said = append(c.said, challenge[4:]...)
 	c.said = append(c.said, c.hello()...)
+	c.said = append(c.said, c.bound...)
 	proof := []byte{proofKind, byte(len(c.secrets))}
 	for _, secret := range c.secrets {
 		proof = append(proof, c.derive(secret, "caller proves")...)

@@ -1,6 +1,7 @@
 package liftlog
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -20,14 +21,19 @@ type Access struct {
 	Secrets  [][]byte
 	Source   string
 	Versions Versions
+	TLS      *tls.Config // nil: without
 }
 
 // NewAccess finds the clients' secret of a cluster: in path, else in the file that the environment names, else in
-// the user's own file. "none" stands for no secret.
-func NewAccess(cluster, path string) (Access, error) {
-	access := Access{Cluster: cluster, Secrets: [][]byte{make([]byte, 32)}, Source: "no secret", Versions: Spoken}
+// the user's own file. "none" stands for no secret. ca is a file too: nodes that show certificates of this CA are
+// called over TLS.
+func NewAccess(cluster, path, ca string) (access Access, err error) {
+	access = Access{Cluster: cluster, Secrets: [][]byte{make([]byte, 32)}, Source: "no secret", Versions: Spoken}
 	if len(cluster) < 1 || len(cluster) > 64 {
 		return access, fmt.Errorf("-cluster %q: a cluster's name has 1 to 64 characters", cluster)
+	}
+	if access.TLS, err = readTLS(ca); err != nil {
+		return access, err
 	}
 	if path == "" {
 		path = os.Getenv(secretVariable)

@@ -38,6 +38,7 @@ func main() {
 	})
 	cluster := flag.String("cluster", "liftlog", "name of the cluster")
 	secret := flag.String("secret-file", "", "the clients' secret, or none; else LIFTLOG_CLIENT_SECRET_FILE, else your own")
+	ca := flag.String("tls-ca", "", "speak TLS with nodes that show a certificate of this CA; else LIFTLOG_CLIENT_TLS_CA")
 	versions := flag.String("versions", "2-3", "versions of the protocol to offer, lowest and highest")
 	var o options
 	flag.StringVar(&o.from, "from", "earliest", "earliest, latest, new, or an offset")
@@ -49,7 +50,7 @@ func main() {
 		fail(errors.New("usage: reader [OPTIONS] STREAM; see reader -help"))
 	}
 	o.stream = flag.Arg(0)
-	access, err := liftlog.NewAccess(*cluster, *secret)
+	access, err := liftlog.NewAccess(*cluster, *secret, *ca)
 	if err != nil {
 		fail(err)
 	}
