@@ -359,7 +359,7 @@ class Log:
     def _reopen(self, segment: Segment) -> None:
         """A segment grows again, or is about to be cut: its derived files must not outlive that."""
         segment.hold_index()
-        if remove_derived(self._disk, segment.path, subjects=not self._indexes.mutants.subject_file_cut):
+        if remove_derived(self._disk, segment.path, subjects=not self._indexes.mutants.subject_file_stale):
             self._disk.sync_directory(self._directory)
 
     def _cut(self, segment: Segment, offset: int) -> None:
@@ -480,7 +480,7 @@ class Log:
         invariant(spans, f"log {self.id}: {new.path} up to {new.end_offset} replaces other offsets")
         with suppress(OSError):
             prepare_index(self._disk, self.id, new.index_path, new.head, index)
-        if remove_derived(self._disk, new.path, subjects=not self._indexes.mutants.subject_file_thinned):
+        if remove_derived(self._disk, new.path, subjects=not self._indexes.mutants.subject_file_stale):
             self._disk.sync_directory(self._directory)
         self._disk.rename(writer.temporary_path, new.path)
         self._segments[at : at + len(old)] = [new]

@@ -315,8 +315,7 @@ class SubjectIndexes:
         from liftlog.storage.subjectfiles import SubjectFiles
 
         mutants = self._mutants
-        stale = mutants.subject_file_thinned or mutants.subject_file_cut
-        unchecked = mutants.subject_file_unchecked
+        stale, unchecked = mutants.subject_file_stale, mutants.subject_file_unchecked
         return SubjectFiles(self._disk, log, stale=stale, unchecked=unchecked)
 
     def _follow_start(self, held: HeldIndex) -> None:
