@@ -50,18 +50,18 @@ def slice_batch(log: PartitionId, batch: Batch, start: int, end: int) -> Batch:
 
 
 def copied_part(
-    log: PartitionId, batch: Batch, start: int, end: int, finder: RecordFinder | None = None
+    log: PartitionId, batch: Batch, start: int, end: int, places: RecordPlaces | None = None
 ) -> Batch | None:
     """What `slice_batch` gives of [start, end), which lies within the batch, if bytes need only be copied, as
     of most batches that a leader has written: neither packed nor sparse, and all of one time. Else None.
 
-    `finder`: of whoever is given the parts of a batch one after the other.
+    `places`: of whoever is given the parts of a batch one after the other.
     """
     header = read_header(batch.data)
     if header.attributes & _MOVED or header.first_timestamp_ms != header.last_timestamp_ms:
         return None
     first, stop = start - batch.base_offset, end - batch.base_offset
-    begin, finish = (finder or RecordFinder()).bounds(batch.data, first, stop)
+    begin, finish = (places or RecordPlaces()).bounds(batch.data, first, stop)
     if not finish:
         return None
     return build_batch(
@@ -76,7 +76,7 @@ def copied_part(
     )
 
 
-class RecordFinder:
+class RecordPlaces:
     """Finds where records of batches lie, and goes on in a batch where it was: who is given part after part
     of it looks at each record once. What it finds does not depend on what it was asked before.
     """

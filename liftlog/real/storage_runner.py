@@ -205,7 +205,7 @@ class GroupRunner:
 
     def flush(self) -> None:
         """Begin what can begin. Raises what the engine raises."""
-        while self._owner is NOBODY and self._begin():
+        while self._owner is NOBODY and (self._jobs or self._background) and self._begin():
             pass
 
     async def run(self) -> None:
@@ -238,8 +238,6 @@ class GroupRunner:
                 self._hand_over(self._counted([self._next_in_background()]))
             return idle
         if idle:
-            if not jobs:
-                return False
             if self._waiting[ANY] or not self._by_kernel or not self._all_quick():
                 self._jobs, self._waiting = [], [0, 0, 0]
                 self._groups_since_slice += 1

@@ -9,7 +9,7 @@ from google_crc32c import value as crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liftlog.batchparts import RecordFinder, copied_part, slice_batch, subjects_from
+from liftlog.batchparts import RecordPlaces, copied_part, slice_batch, subjects_from
 from liftlog.codec import CODECS
 from liftlog.format import (
     CONTROL,
@@ -162,7 +162,7 @@ def test_who_knows_the_place_of_an_earlier_part_finds_the_same(
         if one_time:
             records = [record._replace(timestamp_ms=START_MS) for record in records]
         batches.append(encode_sparse(LOG, 9, base, end, records))
-    places = RecordFinder()
+    places = RecordPlaces()
     for number, first, count in asked:
         batch = batches[number % len(batches)]
         start = min(batch.base_offset + first, batch.end_offset - 1)
@@ -175,7 +175,7 @@ def test_the_places_of_a_batch_that_was_cut_off_are_not_those_of_the_one_written
         records = [Record(n, START_MS, b"s", b"", b"", None, bytes(size)) for n, size in enumerate(sizes)]
         return encode_sparse(LOG, 9, 0, len(sizes), records)
 
-    places = RecordFinder()
+    places = RecordPlaces()
     for one in (batch(1, 9, 5), batch(9, 1, 5), batch(1, 9, 5)):
         assert copied_part(LOG, one, 1, 2, places) == slice_batch(LOG, one, 1, 2)
     assert places.bounds(one.data[:-1], 2, 3) == (0, 0)

@@ -113,7 +113,7 @@ def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], flight: Fligh
     """
     start, end = offsets[0], offsets[-1] + 1
     if end - start == len(offsets) and 2 * len(offsets) < read_header(batch.data).records:
-        part = copied_part(log, batch, start, end, flight.finder)
+        part = copied_part(log, batch, start, end, flight.places)
         if part is not None:
             return part.data
     return batch.data
