@@ -10,6 +10,7 @@ from liftlog.format import (
     CODEC_MASK,
     HEADER_BYTES,
     LENGTH_FIELD_BYTES,
+    PREFIX_BYTES,
     RECORD_HEAD_BYTES,
     SEALED,
     SPARSE,
@@ -48,44 +49,73 @@ def slice_batch(log: PartitionId, batch: Batch, start: int, end: int) -> Batch:
     return compress(log, part, header.codec)
 
 
-def copied_part(log: PartitionId, batch: Batch, start: int, end: int) -> Batch | None:
+def copied_part(
+    log: PartitionId, batch: Batch, start: int, end: int, finder: RecordFinder | None = None
+) -> Batch | None:
     """What `slice_batch` gives of [start, end), which lies within the batch, if bytes need only be copied, as
     of most batches that a leader has written: neither packed nor sparse, and all of one time. Else None.
+
+    `finder`: of whoever is given the parts of a batch one after the other.
     """
     header = read_header(batch.data)
     if header.attributes & _MOVED or header.first_timestamp_ms != header.last_timestamp_ms:
         return None
-    bounds = _bounds(batch.data, start - batch.base_offset, end - batch.base_offset)
-    if bounds is None:
+    first, stop = start - batch.base_offset, end - batch.base_offset
+    begin, finish = (finder or RecordFinder()).bounds(batch.data, first, stop)
+    if not finish:
         return None
     return build_batch(
         log,
         start,
         batch.epoch,
-        [batch.data[bounds[0] : bounds[1]]],
-        count=end - start,
+        [batch.data[begin:finish]],
+        count=stop - first,
         first_ms=header.first_timestamp_ms,
         last_ms=header.last_timestamp_ms,
         attributes=header.attributes,
     )
 
 
-def _bounds(data: bytes, first: int, end: int) -> tuple[int, int] | None:
-    """Where the bytes of the records numbered [first, end) lie; None if one has another time than the batch,
-    or they lie outside of it.
+class RecordFinder:
+    """Finds where records of batches lie, and goes on in a batch where it was: who is given part after part
+    of it looks at each record once. What it finds does not depend on what it was asked before.
     """
-    unpack, position, begin = _HEAD.unpack_from, HEADER_BYTES, HEADER_BYTES
-    try:
-        for number in range(end):
-            if number == first:
-                begin = position
-            length, delta, _ = unpack(data, position)
-            if delta:
-                return None
-            position += LENGTH_FIELD_BYTES + length
-    except struct.error:
-        return None
-    return (begin, position) if position <= len(data) else None
+
+    __slots__ = ("_head", "_number", "_position")
+
+    def __init__(self) -> None:
+        self._head = b""
+        """Of the batch: all that says which one it is, its checksum too."""
+        self._number = 0
+        self._position = HEADER_BYTES
+        """Where this record begins, in front of which all have the batch's time."""
+
+    def bounds(self, data: bytes, first: int, end: int) -> tuple[int, int]:
+        """Where the bytes of the records numbered [first, end) lie; (0, 0) if one up to there has another
+        time than the batch, or they lie outside of it.
+        """
+        head = data[PREFIX_BYTES:HEADER_BYTES]
+        if head != self._head or first < self._number:
+            self._head, self._number, self._position = head, 0, HEADER_BYTES
+        begin = self._walk(data, first)
+        finish = self._walk(data, end) if begin else 0
+        return (begin, finish) if finish else (0, 0)
+
+    def _walk(self, data: bytes, number: int) -> int:
+        """Go on to this record; 0 if there is no way."""
+        unpack, position = _HEAD.unpack_from, self._position
+        try:
+            for _ in range(self._number, number):
+                length, delta, _ = unpack(data, position)
+                if delta:
+                    return 0
+                position += LENGTH_FIELD_BYTES + length
+        except struct.error:
+            return 0
+        if position > len(data):
+            return 0
+        self._number, self._position = number, position
+        return position
 
 
 def subjects_from(batch: Batch, start: int) -> Iterator[tuple[int, bytes]]:

@@ -8,7 +8,7 @@ All ports are callback-style and non-blocking except `Disk`, which only the stor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from liftlog.messages import (
@@ -122,11 +122,17 @@ class StorageGroups(Protocol):
 
     def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
 
-    def unsynced(self) -> list[DiskFile] | None:
-        """The files whose sync is all that `sync` will do now; None if it will do more than that."""
+    def unsynced(self, logs: Collection[PartitionId]) -> list[DiskFile] | None:
+        """The files that `sync_logs` of these will sync; None if only `sync` will do."""
         ...
 
-    def sync(self) -> list[Event]: ...
+    def sync_logs(self, logs: Collection[PartitionId]) -> list[Event]:
+        """Of quick jobs, which were appends to these logs; others' groups may wait for theirs meanwhile."""
+        ...
+
+    def sync(self) -> list[Event]:
+        """Of everything that was written."""
+        ...
 
     def close(self, clean: bool) -> None: ...
 

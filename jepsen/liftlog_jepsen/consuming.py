@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
-from liftlog_jepsen.recording import ClientRecorder, RecordedClient
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient, SendAnswer, end_send
 
 ACKING, GIVING_UP = "ack", "term"
 STARTS_AT_ALL, STARTS_AT = "all", "offset"
@@ -87,23 +87,6 @@ class Consuming(Protocol):
     async def settle(self, how: str, offsets: Sequence[int]) -> Answered: ...
 
 
-class SendAnswer(Protocol):
-    """What became of a message."""
-
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def incarnation(self) -> int: ...
-    @property
-    def error(self) -> str: ...
-    @property
-    def duplicate(self) -> bool: ...
-
-
 P = TypeVar("P", bound=SendAnswer)
 
 
@@ -134,16 +117,8 @@ class ConsumerRecorder(ClientRecorder):
             self._publisher = self.process()
             self.writer.info(op_id, f"{type(error).__name__}: {error}")
             raise
-        if result.outcome == "ok" and result.duplicate:
-            # An earlier attempt is stored; who says so need not be who wrote it.
-            self.writer.ok(op_id, offset=result.offset)
-        elif result.outcome == "ok":
-            self.writer.ok(op_id, offset=result.offset, epoch=result.epoch, leader=result.incarnation)
-        elif result.outcome == "fail":
-            self.writer.fail(op_id, result.error)
-        else:
+        if not end_send(self.writer, op_id, result):
             self._publisher = self.process()
-            self.writer.info(op_id, result.error)
         return result
 
     async def final_read(self, read: Callable[[], Awaitable[Mapping[int, str]]]) -> Mapping[int, str]:

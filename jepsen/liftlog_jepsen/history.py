@@ -364,12 +364,10 @@ class HistoryWriter:
             self.mops(op_id, mops)
         row = self._complete(op_id, OK, time_ns)
         history = self.history
-        if offset is not None:
-            history.mop_offset[history.mop_start[row]] = offset
-        if epoch is not None:
-            history.mop_epoch[history.mop_start[row]] = epoch
-        if leader is not None:
-            history.mop_leader[history.mop_start[row]] = leader
+        columns = (history.mop_offset, offset), (history.mop_epoch, epoch), (history.mop_leader, leader)
+        for column, told in columns:
+            if told is not None:
+                column[history.mop_start[row]] = told
         self._write(row)
 
     def mops(self, op_id: int, mops: Sequence[Mop]) -> None:
@@ -492,19 +490,13 @@ class HistoryWriter:
         epoch: int | None = None,
         leader: int | None = None,
     ) -> range:
-        """Sends known only afterwards: one element per send in every sequence. Positions come from the
-        times.
-        """
+        """Sends known only afterwards: one element per send in each sequence. Positions come from times."""
         count = len(values)
-        lengths = {count, len(t_inv_ns), len(t_ret_ns), len(offsets)}
-        if not isinstance(outcomes, str):
-            lengths.add(len(outcomes))
+        said = [outcomes] * count if isinstance(outcomes, str) else outcomes
+        lengths = {count, len(t_inv_ns), len(t_ret_ns), len(offsets), len(said)}
         if len(lengths) != 1:
             raise ValueError(f"record_sends needs sequences of one length, not {sorted(lengths)}")
-        if isinstance(outcomes, str):
-            codes = array("b", [OUTCOMES.index(outcomes)]) * count
-        else:
-            codes = array("b", [OUTCOMES.index(outcome) for outcome in outcomes])
+        codes = array("b", [OUTCOMES.index(outcome) for outcome in said])
         ids = self.invoke_sends(process, key, values, time_ns=0)
         history, first, stop = self.history, ids.start, ids.stop
         history.t_inv[first:stop] = array("q", t_inv_ns)
@@ -513,10 +505,9 @@ class HistoryWriter:
         history.mop_offset[history.mop_start[first] :] = array(
             "q", [NULL if o is None else o for o in offsets]
         )
-        if epoch is not None:
-            history.mop_epoch[history.mop_start[first] :] = array("q", [epoch]) * count
-        if leader is not None:
-            history.mop_leader[history.mop_start[first] :] = array("q", [leader]) * count
+        for column, told in ((history.mop_epoch, epoch), (history.mop_leader, leader)):
+            if told is not None:
+                column[history.mop_start[first] :] = array("q", [told]) * count
         self._unordered(ids)
         return ids
 
@@ -539,15 +530,22 @@ class HistoryWriter:
         self._unordered(range(op_id, op_id + 1))
         return op_id
 
+    def record(self, process: int, f: str, mops: Sequence[Mop], t_inv_ns: int, t_ret_ns: int) -> int:
+        """Any operation that is known only afterwards, and was `ok`. Positions come from the times."""
+        op_id = self._open(1, process, f, t_inv_ns)
+        self.mops(op_id, mops)
+        self.history.t_ret[op_id] = t_ret_ns
+        self.history.outcome[op_id] = OK
+        self._unordered(range(op_id, op_id + 1))
+        return op_id
+
     def flush(self) -> None:
         """Hand everything that has completed to the operating system. Without a stream: nothing to do."""
         if self._stream is not None:
             self._stream.flush()
 
     def close(self) -> History:
-        """End the history: what is still open becomes `info` for ever. Return it. Closing twice is
-        harmless.
-        """
+        """End the history: what is still open becomes `info` for ever. Return it. Twice is harmless."""
         history = self.history
         if self._closed:
             return history

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from liftlog_jepsen.history import HistoryWriter, Mop
 
 T = TypeVar("T")
+
+
+class SendAnswer(Protocol):
+    """What became of a message."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def error(self) -> str: ...
+    @property
+    def duplicate(self) -> bool: ...
+
+
+def end_send(writer: HistoryWriter, op_id: int, result: SendAnswer) -> bool:
+    """Write down what became of a message. Whether that is known."""
+    if result.outcome == "ok" and result.duplicate:
+        # An earlier attempt is stored; who says so need not be who wrote it.
+        writer.ok(op_id, offset=result.offset)
+    elif result.outcome == "ok":
+        writer.ok(op_id, offset=result.offset, epoch=result.epoch, leader=result.incarnation)
+    elif result.outcome == "fail":
+        writer.fail(op_id, result.error)
+    else:
+        writer.info(op_id, result.error)
+        return False
+    return True
 
 
 class ClientRecorder:

@@ -24,6 +24,20 @@ are medians of those within the rounds. Sealing is work for the background. Each
 Process: all of it, interpreter and libraries included. Rebuild from subjects: what the index takes while the
 log is read, without the reading.
 """
+STEP_ROWS = {
+    "ready_s": "ready, s",
+    "first_ack_s": "first message acknowledged, s",
+    "answered_s": "first question answered, s",
+    "publish_p50_ms": "publish meanwhile, p50, ms",
+    "publish_most_ms": "and the slowest, ms",
+    "cpu_s": "processor time, s",
+    "peak_mb": "peak memory, MB",
+    "files_mb": "subject files, MB",
+}
+STEP_NOTES = """\
+first: the first question about a log that was written without the node; the node reads all of it. again: the
+node was killed, and takes what subject files have. read: killed again, without these files.
+"""
 QUESTIONS = 20_000
 ROUND_MESSAGES = 1 << 16
 
@@ -40,6 +54,11 @@ def add_subjects(kinds: Any) -> None:
     subjects.add_argument("--subjects", type=large_number, default=50_000, help="drawn from (default 50k)")
     subjects.add_argument("--rounds", type=int, default=5, help="rounds for the cost (default 5)")
     subjects.add_argument("--dir", type=Path, help="where chunks are written meanwhile (default /var/tmp)")
+    subjects.add_argument(
+        "--node",
+        action="store_true",
+        help="instead: how long a node takes after SIGKILL until it stores, and until it answers again",
+    )
     subjects.add_argument("--json", action="store_true", help="print one JSON object")
     subjects.set_defaults(run=run_subjects)
 
@@ -49,7 +68,15 @@ def run_subjects(options: argparse.Namespace) -> int:
     check_ranges(options, ranges)
     check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
-        found = _measure(options, scratch.folder, activity)
+        if options.node:
+            from liftlog.bench.subjects_node import measure_node
+
+            steps = measure_node(scratch, options.messages, options.subjects, activity.show)
+        else:
+            found = _measure(options, scratch.folder, activity)
+    if options.node:
+        _print_steps(options, steps)
+        return 0
     if options.json:
         document = {"version": VERSION, "python": platform.python_version(), "rounds": options.rounds}
         asked = {"messages": options.messages, "subjects": options.subjects}
@@ -57,6 +84,21 @@ def run_subjects(options: argparse.Namespace) -> int:
     else:
         _print(options, found)
     return 0
+
+
+def _print_steps(options: argparse.Namespace, steps: dict[str, dict[str, float]]) -> None:
+    if options.json:
+        document = {"version": VERSION, "python": platform.python_version()}
+        asked = {"messages": options.messages, "subjects": options.subjects}
+        print(json.dumps(document | asked | {"node": steps}, indent=2))
+        return
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(f"{options.messages:,} messages over {options.subjects:,} subjects, one node\n")
+    table = figure_table("from the start of the process", ["", *steps])
+    for name, text in STEP_ROWS.items():
+        table.add_row(text, *(f"{step[name]:,.1f}" for step in steps.values()))
+    print_figures(console, table)
+    console.print(STEP_NOTES, end="", soft_wrap=True)
 
 
 def _measure(options: argparse.Namespace, folder: Path, activity: Activity) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from liftlog.api.spans import batches_of, filtered_batches_of
 from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
@@ -56,6 +56,20 @@ INDEX_WAIT_MS = 2000
 is."""
 
 
+class ReadAnswer(NamedTuple):
+    """What a server said beside the records of a `fetch`: its epoch, and its HW, which may be below what was
+    seen of another one before it was asked. `epochs`: (epoch, first offset) of each batch, in order.
+    """
+
+    epoch: int
+    hw: int
+    epochs: tuple[tuple[int, int], ...]
+
+    def epoch_of(self, offset: int) -> int:
+        """Under which epoch a record of this answer was written."""
+        return [epoch for epoch, first in self.epochs if first <= offset][-1]
+
+
 class Reader:
     """Reads one partition. With `node` only from this replica; else from the leader, else from any other;
     with `spread` from a replica in sync that is drawn, else from the next.
@@ -90,6 +104,8 @@ class Reader:
         self.seen_journal = 0
         """R21: what was deleted below this offset of the partition's journal is not seen again; only where
         the stream's messages can be deleted."""
+        self.answer: ReadAnswer | None = None
+        """Of the last `fetch`."""
         self._minds_deletions = False
         self._seen_dropped = -1
 
@@ -196,9 +212,11 @@ class Reader:
             raise LiftlogError(f"a server answered a filtered read with {type(reply).__name__}")
         offset = request.offset
         records: list[Record] = []
+        epochs: list[tuple[int, int]] = []
         for batch in filtered_batches_of(reply):
             records += decode_records(batch)
-        self._has_answered(reply)
+            epochs.append((batch.epoch, batch.base_offset))
+        self._has_answered(reply, epochs)
         self.position = min(max(reply.next_offset, offset), max(reply.hw, offset))
         return [record for record in records if offset <= record.offset < self.position]
 
@@ -225,22 +243,25 @@ class Reader:
         if not isinstance(reply, ReadReply):
             raise LiftlogError(f"a server answered a read with {type(reply).__name__}")
         records: list[Record] = []
+        epochs: list[tuple[int, int]] = []
         expected = offset
         try:
             for batch in batches_of(reply, offset):
                 if batch.end_offset > expected:
                     # What the system writes for itself is nobody's message.
                     records += [] if read_header(batch.data).control else decode_records(batch)
+                    epochs.append((batch.epoch, batch.base_offset))
                     expected = batch.end_offset
         except CorruptBatch:
             if expected == offset:
                 raise
-        self._has_answered(reply)
+        self._has_answered(reply, epochs)
         self.position = min(expected, max(reply.hw, offset))
         return [record for record in records if offset <= record.offset < self.position]
 
-    def _has_answered(self, reply: ReadReply) -> None:
+    def _has_answered(self, reply: ReadReply, epochs: Sequence[tuple[int, int]]) -> None:
         """R3, R21, C4: what the next request says to have been seen."""
+        self.answer = ReadAnswer(reply.epoch, reply.hw, tuple(epochs))
         self.seen_epoch = max(self.seen_epoch, reply.epoch)
         self.seen_hw = max(self.seen_hw, reply.hw)
         if isinstance(reply, VisibleReadReply):

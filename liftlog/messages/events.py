@@ -135,6 +135,8 @@ class SubjectsFolded(Event):
     damage: OffsetRange | None = None
     full: bool = False
     """With an error: the index has no room."""
+    filed: bool = False
+    """Some of it came out of a subject file just now."""
 
 
 class SubjectsTold(Event):

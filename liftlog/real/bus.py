@@ -50,6 +50,7 @@ from liftlog.real.letterbox import LetterBox
 from liftlog.real.nats_handshake import ConnectionLost, log_in
 from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
 from liftlog.real.nats_wire import NatsAddress
+from liftlog.real.silence import Silence
 from liftlog.types import LiftlogError, Message, PartitionId
 
 READ_BYTES = 256 * 1024
@@ -63,8 +64,6 @@ PLENTY_BYTES = 64 * 1024
 come in while the disk is busy."""
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 1.0
-PING_ROUNDS_MAX = 2
-"""After so many intervals without any PONG the server is taken for gone (N2, N5)."""
 BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 1.0
 OUTGOING_LIMIT_BYTES = 64 * 1024 * 1024
@@ -164,7 +163,7 @@ class NatsBus:
         """What each PONG that is due stands for: a subscription's id, or nothing."""
         self._draining: dict[bytes, bytes] = {}
         """What the last PONG of a drained subscription stands for, and the subscription's id."""
-        self._pongs_seen = 0
+        self._silence = Silence()
         self._letters = LetterBox(take)
         self._largest_bytes = 0
         """So large a message may be for this server; 0: it does not say."""
@@ -408,7 +407,7 @@ class NatsBus:
                 await self._wake_writer.wait()
 
     async def _ping_loop(self) -> None:
-        silent_rounds, answered, rounds = 0, self._pongs_seen, 0
+        rounds, self._silence = 0, Silence()
         while True:
             await trio.sleep(PING_INTERVAL_S)
             rounds += 1
@@ -421,10 +420,7 @@ class NatsBus:
                 self._pongs.append(b"")
             self.flush()
             self._letters.tell()
-            silent_rounds = silent_rounds + 1 if self._pongs_seen == answered else 0
-            answered = self._pongs_seen
-            if silent_rounds > PING_ROUNDS_MAX:
-                raise ConnectionLost("the server stopped answering")
+            self._silence.pass_interval()
 
     async def _read_loop(self, stream: trio.abc.Stream, rest: bytes) -> None:
         self._parser, socket = NatsParser(), self._socket
@@ -443,6 +439,7 @@ class NatsBus:
 
     def _handle(self, data: bytes) -> None:
         self._reading()
+        self._silence.heard()
         parsed = self._parser.feed(data)
         # Messages first: behind the PONG of a drained subscription there are none of it.
         self._expected = ()
@@ -479,7 +476,7 @@ class NatsBus:
 
     def _control(self, line: bytes) -> None:
         if line == b"PONG":
-            self._pongs_seen += 1
+            self._silence.answered()
             due = self._pongs.popleft() if self._pongs else b""
             drained = self._draining.pop(due, b"")
             subscription = self._subscriptions.get(drained or due)

@@ -4,12 +4,15 @@ Everything that is queued at once is one *group*: one `write` for all of it, who
 refused writes) go back before any sync is waited for, then one `sync` for every file that it touched. While
 that is under way the next group gathers; under load groups grow by themselves to what one sync can carry.
 
-There is one engine, and at any time it belongs to one of three:
+There is one engine. A group is carried out by
 
-    nobody       the next group may begin
-    the kernel   the group was a plain append: this thread has written it, into memory, and the kernel syncs
-                 (`kernel_sync.py`); when it says so, `sync` finds that done
+    the kernel   if it is a plain append: this thread has written it, into memory, and the kernel syncs
+                 (`kernel_sync.py`); when it says so, `sync_logs` finds that done
     a thread     everything else, and everything where the kernel does not do that for us
+
+A thread has the engine for itself. The kernel has up to two groups at once, in two *lanes*: appends to data,
+and appends to journals (R5). So an ack of a consumer does not hold up those who publish, nor do they it; and
+two syncs at once take a disk hardly longer than one.
 
 Jobs are carried out in the order of submission, so that a read sees the writes before it, with one
 exception. *Background jobs*, the slices of compaction, scrubbing, retention and repair, take longer than an
@@ -65,8 +68,12 @@ OVERTAKING = (
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""
 
-NOBODY, KERNEL, THREAD, TELLING, DEAD = "nobody", "kernel", "thread", "telling", "dead"
-"""TELLING: what is done is being delivered; all that this leads to becomes one group."""
+NOBODY, THREAD, TELLING, DEAD = "nobody", "thread", "telling", "dead"
+"""Whose the engine is. NOBODY: groups may begin, where a lane is free. TELLING: what is done is being
+delivered; all that this leads to becomes one group.
+"""
+DATA, JOURNALS, ANY = False, True, 2
+"""Places of lanes, and what no lane takes: with such a job all that waits is one group for the thread."""
 
 
 class _Close(NamedTuple):
@@ -81,6 +88,23 @@ class _Result(NamedTuple):
     events: list[Event]
     last: bool
     error: BaseException | None = None
+
+
+class _Lane:
+    """A group of plain appends whose files the kernel syncs, or none."""
+
+    __slots__ = ("begun", "busy", "journals", "kernel", "logs")
+
+    def __init__(self, journals: bool, kernel: KernelSync | None) -> None:
+        """`kernel`: None where it does not sync for us."""
+        self.journals = journals
+        self.kernel = kernel
+        self.busy = False
+        self.begun = NO_TIMES
+        self.logs: dict[PartitionId, None] = {}
+
+    def takes(self, job: StorageJob) -> bool:
+        return type(job) is AppendLog and job.log.is_journal is self.journals
 
 
 class GroupRunner:
@@ -105,12 +129,17 @@ class GroupRunner:
         self._background_of: dict[PartitionId, int] = {}
         """How many of them are there for a log."""
         self._groups_since_slice = 0
+        self._waiting = [0, 0, 0]
+        """How many jobs wait for each lane, and for none."""
         self._owner = NOBODY
         self._begun = self.times = NO_TIMES
-        """Of the group that was done last; the thread's count as written when they are handed over."""
+        """Of the thread's group, which counts as written when it is handed over; and of the group that was
+        done last.
+        """
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Rung by the kernel and by the thread when something is done."""
-        self._kernel = kernel(self._bell)
+        self._lanes = (_Lane(False, kernel(self._bell)), _Lane(True, kernel(self._bell)))
+        self._by_kernel = all(lane.kernel is not None for lane in self._lanes)
         self._orders: SimpleQueue[list[StorageJob] | _Close] = SimpleQueue()
         self._results: SimpleQueue[_Result] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="liftlog-storage", daemon=True)
@@ -133,13 +162,16 @@ class GroupRunner:
         else:
             if self._background and not isinstance(job, OVERTAKING):
                 self._bring_forward(job)
+            self._waiting[_lane_of(job)] += 1
             self._jobs.append(job)
 
     def _bring_forward(self, job: StorageJob) -> None:
         """Background jobs of this job's log go before it: few logs have any, most jobs bring none along."""
         log = getattr(job, "log", None)
         if log is not None and self._background_of.pop(log, 0):
-            self._jobs += [waiting for waiting in self._background if waiting.log == log]
+            brought = [waiting for waiting in self._background if waiting.log == log]
+            self._waiting[ANY] += len(brought)
+            self._jobs += brought
             self._background = deque(waiting for waiting in self._background if waiting.log != log)
 
     def _next_in_background(self) -> BackgroundJob:
@@ -151,8 +183,8 @@ class GroupRunner:
 
     @property
     def busy(self) -> bool:
-        """Whether a group is in work, so that what is submitted now waits for the next one."""
-        return self._owner is not NOBODY and self._owner is not TELLING
+        """Whether what is appended to data now has to wait for a group that is in work."""
+        return self._owner is THREAD or self._owner is DEAD or self._lanes[DATA].busy
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -161,13 +193,20 @@ class GroupRunner:
 
     @property
     def working_ms(self) -> float:
-        """How long the group in work has been so; 0 if there is none."""
-        return _now_ms() - self._begun.begun_ms if self.busy else 0.0
+        """How long the oldest group in work has been so; 0 if there is none."""
+        begun = [lane.begun.begun_ms for lane in self._lanes if lane.busy]
+        if self._owner is THREAD:
+            begun.append(self._begun.begun_ms)
+        return _now_ms() - min(begun) if begun else 0.0
+
+    @property
+    def _idle(self) -> bool:
+        return self._owner is NOBODY and not any(lane.busy for lane in self._lanes)
 
     def flush(self) -> None:
         """Begin what can begin. Raises what the engine raises."""
-        while self._owner is NOBODY and (self._jobs or self._background):
-            self._begin(self._next_group())
+        while self._owner is NOBODY and self._begin():
+            pass
 
     async def run(self) -> None:
         """Deliver what is done, until cancelled. Raises what no contract foresees."""
@@ -180,48 +219,81 @@ class GroupRunner:
         A disk that hangs is given CLOSE_TIMEOUT_S; then the process ends without the marker.
         """
         with trio.CancelScope(shield=True), trio.move_on_after(CLOSE_TIMEOUT_S):
-            while self._owner is not DEAD and (self._owner is not NOBODY or self._jobs or self._background):
+            while self._owner is not DEAD and (not self._idle or self._jobs or self._background):
                 self.flush()
-                if self._owner is not NOBODY:
+                if not self._idle:
                     await self._hear()
             self._orders.put(_Close(clean if self._owner is not DEAD else None))
             await trio.to_thread.run_sync(self._thread.join, CLOSE_TIMEOUT_S)
 
     # -- groups --------------------------------------------------------------------------------------------
 
-    def _next_group(self) -> list[StorageJob]:
-        """All jobs that wait, or one background job if it is that one's turn."""
-        self._groups_since_slice += 1
-        if self._background and (not self._jobs or self._groups_since_slice > SLICE_EVERY_GROUPS):
-            self._groups_since_slice = 0
-            self.counters["storage.slices"] += 1
-            return [self._next_in_background()]
-        jobs, self._jobs = self._jobs, []
-        return jobs
+    def _begin(self) -> bool:
+        """Begin a group, if one can; whether it could."""
+        jobs, background, idle = self._jobs, self._background, self._idle
+        if background and (not jobs or self._groups_since_slice >= SLICE_EVERY_GROUPS):
+            if idle:
+                self._groups_since_slice = 0
+                self.counters["storage.slices"] += 1
+                self._hand_over(self._counted([self._next_in_background()]))
+            return idle
+        if idle:
+            if not jobs:
+                return False
+            if self._waiting[ANY] or not self._by_kernel or not self._all_quick():
+                self._jobs, self._waiting = [], [0, 0, 0]
+                self._groups_since_slice += 1
+                self._hand_over(self._counted(jobs))
+                return True
+        elif self._waiting[ANY]:
+            return False
+        # What the kernel cannot take at once is the thread's, which needs the engine for itself.
+        most = len(jobs) if idle else SYNCS_MAX
+        free = (lane for lane in self._lanes if not lane.busy and 0 < self._waiting[lane.journals] <= most)
+        lane = next(free, None)
+        if lane is None or not (idle or self._all_quick()):
+            return False
+        self._begin_lane(lane)
+        return True
 
-    def _begin(self, jobs: list[StorageJob]) -> None:
-        counters, engine = self.counters, self._engine
+    def _all_quick(self) -> bool:
+        """Whether all that waits is appends that are no more than copied into memory."""
+        return all(map(self._engine.is_quick, self._jobs))
+
+    def _counted(self, jobs: list[StorageJob]) -> list[StorageJob]:
+        counters = self.counters
         counters["storage.groups"] += 1
         counters["storage.jobs"] += len(jobs)
         counters["storage.largest_group"] = max(counters["storage.largest_group"], len(jobs))
-        if self._kernel is None or not all(map(engine.is_quick, jobs)):
-            self._hand_over(jobs)
-            return
-        self._owner = KERNEL
+        return jobs
+
+    def _begin_lane(self, lane: _Lane) -> None:
+        """Write all that waits for it, and have the kernel sync it."""
+        jobs = [job for job in self._jobs if lane.takes(job)]
+        self._jobs = [job for job in self._jobs if not lane.takes(job)]
+        self._waiting[lane.journals] = 0
+        self._groups_since_slice += 1
+        self._counted(jobs)
+        alone, lane.busy = self._idle, True
+        lane.logs = {job.log: None for job in jobs if type(job) is AppendLog}
         begun_ms = _now_ms()
-        events = self._or_dead(lambda: engine.write(jobs))
-        self._begun = GroupTimes(begun_ms, _now_ms(), 0.0)
+        events = self._or_dead(lambda: self._engine.write(jobs))
+        lane.begun = GroupTimes(begun_ms, _now_ms(), 0.0)
+        files = self._engine.unsynced(lane.logs)
+        under_way = bool(files)
+        if files is None or not self._sync_by_kernel(lane, files):
+            under_way = alone
+            if alone:
+                lane.busy = False
+                self._hand_over([])
         if events:
             self._deliver(events)
-        files = engine.unsynced()
-        if files is None or not self._sync_by_kernel(files):
-            self._hand_over([])
-        elif not files:
-            self._synced()
+        if not under_way:
+            self._synced(lane)
 
-    def _sync_by_kernel(self, files: list[DiskFile]) -> bool:
+    def _sync_by_kernel(self, lane: _Lane, files: list[DiskFile]) -> bool:
         """Whether the kernel has taken over."""
-        if self._kernel is None or len(files) > SYNCS_MAX:
+        if lane.kernel is None or len(files) > SYNCS_MAX:
             return False
         ours = [file for file in files if type(file) is RealFile]
         if len(ours) < len(files):
@@ -229,15 +301,17 @@ class GroupRunner:
         if files:
             self.counters["storage.kernel_syncs"] += 1
             try:
-                self._kernel.begin(ours)
+                lane.kernel.begin(ours)
             except OSError:
                 # Not on this file system: never again.
-                self._kernel = None
+                self._by_kernel = False
                 return False
         return True
 
-    def _synced(self) -> None:
-        self._free(self._or_dead(self._engine.sync))
+    def _synced(self, lane: _Lane) -> None:
+        events = self._or_dead(lambda: self._engine.sync_logs(lane.logs))
+        lane.busy = False
+        self._free(lane.begun, events)
 
     def _or_dead(self, work: Callable[[], list[Event]]) -> list[Event]:
         """What the engine says here, in the trio thread. Raises what it raises, and nothing follows."""
@@ -247,10 +321,10 @@ class GroupRunner:
             self._owner = DEAD
             raise
 
-    def _free(self, events: list[Event]) -> None:
-        """The group is over."""
+    def _free(self, begun: GroupTimes, events: list[Event]) -> None:
+        """A group is over."""
         self._owner = TELLING
-        self.times = self._begun._replace(synced_ms=_now_ms())
+        self.times = begun._replace(synced_ms=_now_ms())
         self._ended(self.times)
         if events:
             self._deliver(events)
@@ -266,15 +340,16 @@ class GroupRunner:
             return
         while self._results.qsize():
             self._take(self._results.get())
-        if self._owner is KERNEL and self._kernel is not None and self._kernel.end():
-            self._synced()
+        for lane in self._lanes:
+            if lane.busy and lane.kernel is not None and lane.kernel.end():
+                self._synced(lane)
 
     def _take(self, result: _Result) -> None:
         if result.error is not None:
             self._owner = DEAD
             raise result.error
         if result.last:
-            self._free(result.events)
+            self._free(self._begun, result.events)
         else:
             self._deliver(result.events)
 
@@ -310,3 +385,8 @@ class GroupRunner:
 
 def _now_ms() -> float:
     return trio.current_time() * 1000
+
+
+def _lane_of(job: StorageJob) -> int:
+    """DATA, JOURNALS or ANY."""
+    return job.log.is_journal if type(job) is AppendLog else ANY

@@ -111,7 +111,8 @@ class LogAnswers:
         if isinstance(log, Failure):
             return _not_folded(job.log, log.error)
         try:
-            return SubjectsFolded(job.log, *self._subjects.fold(log, job))
+            progress = self._subjects.fold(log, job)
+            return SubjectsFolded(job.log, progress.folded, progress.ready, filed=progress.filed)
         except SubjectIndexFull as full:
             return _not_folded(job.log, str(full), full=True)
         except BadBytes as damage:
@@ -128,7 +129,7 @@ class LogAnswers:
         except LiftlogError as error:
             return _not_told(job, str(error))
         if isinstance(answer, IndexProgress):
-            return SubjectsFolded(job.log, *answer, request=job.request)
+            return SubjectsFolded(job.log, answer.folded, answer.ready, request=job.request)
         return SubjectsTold(
             log=job.log,
             request=job.request,
@@ -152,7 +153,7 @@ class LogAnswers:
         except LiftlogError as error:
             return LastsTold(job.log, job.request, 0, [], [], str(error))
         if isinstance(answer, IndexProgress):
-            return SubjectsFolded(job.log, *answer, request=job.request)
+            return SubjectsFolded(job.log, answer.folded, answer.ready, request=job.request)
         return answer
 
 

@@ -18,7 +18,7 @@ fails; an `InvariantViolation` means that the core asked for something that cann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -122,9 +122,9 @@ class StorageEngine:
         self._options = options or StorageOptions()
         self._mutants = mutants
         self._sealer = sealer
-        self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
+        self._indexes = Indexes(disk, self._options.index_entries, mutants=mutants)
         self._logs: dict[PartitionId, Log] = {}
-        self._subjects = SubjectIndexes(mutants)
+        self._subjects = SubjectIndexes(disk if sealer is None else None, mutants)
         self._upkeep = SegmentUpkeep(disk, mutants, self._subjects)
         self._questions = LogAnswers(disk, self._log, self._subjects, sealer is None, mutants)
         self._inventory = Inventory(disk)
@@ -279,12 +279,23 @@ class StorageEngine:
         log = self._logs.get(job.log)
         return log is not None and log.failure is None and not log.rolls(job.batches)
 
-    def unsynced(self) -> list[DiskFile] | None:
-        """The files that `sync` will sync; None if it has state files to put in place as well."""
+    def unsynced(self, logs: Collection[PartitionId]) -> list[DiskFile] | None:
+        """The files that `sync_logs` will sync; None if state files are to be put in place first."""
         if self._states or self._snapshot.prepared or self._checkpoints.changed:
             return None
-        logs = {waiting.log.id: waiting.log for waiting in self._pending if waiting.log is not None}
-        return [log.growing_file for log in logs.values() if log.must_sync]
+        found = {one.log.id: one.log for one in self._pending if one.log is not None and one.log.id in logs}
+        return [log.growing_file for log in found.values() if log.must_sync]
+
+    def sync_logs(self, logs: Collection[PartitionId]) -> list[Event]:
+        """Phase 2 of a group of plain appends to these logs alone: what others wait for stays as it is."""
+        pending, self._pending = self._pending, []
+        mine: list[Unsynced] = []
+        for waiting in pending:
+            of_them = waiting.log is not None and waiting.log.id in logs
+            (mine if of_them or self._mutants.one_sync_answers_all else self._pending).append(waiting)
+            if of_them and waiting.log is not None and waiting.log.must_sync:
+                self._sync_log(waiting.log)
+        return self._answers(mine)
 
     def sync(self) -> list[Event]:
         """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import Disk
 from liftlog.storage.index import CorruptIndex, SegmentIndex, read_index, write_index
 from liftlog.storage.openlogs import EVERYTHING_OPEN
@@ -22,13 +23,17 @@ CAPACITY_ENTRIES = 1_000_000
 class Indexes:
     """Indexes by the path of their segment, the most recently used last. Bounded by their entries."""
 
-    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "open_logs", "trusted")
+    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "mutants", "open_logs", "trusted")
 
     def __init__(
-        self, disk: Disk, capacity_entries: int = CAPACITY_ENTRIES, *, trusted: bool = False
+        self,
+        disk: Disk,
+        capacity_entries: int = CAPACITY_ENTRIES,
+        *,
+        mutants: Mutants = NO_MUTANTS,
     ) -> None:
-        """`trusted`: the planted bug `index_trusted`."""
-        self.trusted = trusted
+        self.mutants = mutants
+        self.trusted = mutants.index_trusted
         self.open_logs = EVERYTHING_OPEN
         self._disk = disk
         self._capacity = capacity_entries

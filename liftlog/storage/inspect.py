@@ -8,7 +8,8 @@ the same scan and by the same rules, so that a person knows before a start does.
   copies them to quarantine/ and cuts them off (R14).
 - *index*: an index file that is not that of its segment; it can be made again (D3).
 - *missing*: an index that is not there, which a crash may leave behind; the next start makes it again.
-- *leftover*: what a crash left of unfinished work; the next start removes it, and it harms nobody. A reset
+- *leftover*: what a crash left of unfinished work, and subject files that are not of their segment (S1); the
+  next start, or the next index, removes it, and it harms nobody. A reset
   that is not finished is one too, of all segments; only a start should finish that (*reset*).
 
 An index is compared with the one that a scan of its segment gives, byte for byte.
@@ -30,12 +31,13 @@ from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     COMPACTED,
     INDEX_SUFFIX,
+    SUBJECTS_SUFFIX,
     TAIL,
     TEMPORARY_SUFFIX,
-    index_path,
     log_directory,
     segment_bases,
     segment_path,
+    subjects_path,
 )
 from liftlog.storage.layout import DAMAGE as DAMAGE_FILE
 from liftlog.storage.logstate import CleanLog, LogStart, read_damage, read_start, start_path
@@ -128,10 +130,12 @@ def inspect_log(
     walk.finish(clean)
     _inspect_known_damage(disk, log, report.findings)
     report.findings += leftovers(disk, directory)
-    for base in segment_bases(disk, directory, INDEX_SUFFIX):
-        if base not in bases:
-            path = index_path(segment_path(log, base))
-            report.findings.append(LogFinding(LEFTOVER, path, 0, "the index of a segment that is not there"))
+    for suffix, what in ((INDEX_SUFFIX, "the index"), (SUBJECTS_SUFFIX, "the subject file")):
+        for base in segment_bases(disk, directory, suffix):
+            if base not in bases:
+                path = f"{directory}/{base:020d}{suffix}"
+                problem = f"{what} of a segment that is not there"
+                report.findings.append(LogFinding(LEFTOVER, path, 0, problem))
     return inspected
 
 
@@ -307,6 +311,7 @@ class _Walk:
             opened.close()
         if whole and segment.size and not grew:
             self._check_index(segment)
+        self._check_subjects(segment, grew or not whole)
         self._before = segment
         self._before_is_whole = whole
         self._add(segment)
@@ -417,6 +422,20 @@ class _Walk:
             byte = next((at for at, (there, due) in pairs if there != due), min(len(found), len(good)))
             self._note(INDEX, path, byte, self._why(path))
             self._rebuildable.append(segment)
+
+    def _check_subjects(self, segment: Segment, changes: bool) -> None:
+        """S1: whether its subject file says what the segment does. `changes`: the next start will cut it."""
+        path = subjects_path(segment.path)
+        if changes or not self._disk.exists(path):
+            return
+        # numpy comes with it.
+        from liftlog.storage.inspectsubjects import problem_of
+
+        found = stretches(self._disk, self._log, segment.base_offset, 0)
+        frames = ((one.header, one.frame) for one in found if one.header is not None)
+        problem = problem_of(self._disk, segment, frames)
+        if problem:
+            self._note(LEFTOVER, path, 0, f"a subject file that nobody believes: {problem}")
 
     def _why(self, path: str) -> str:
         try:

@@ -12,6 +12,7 @@
     raft/snapshot                    what the commands before the log's beginning have come to (M1p)
     raft/start                       state file: where the log starts, and what there was before
     streams/<stream>/<index>/        one partition's log: the same files, and
+        <base offset>.subjects       what a subject index has to know of that segment (ADR 0101)
         tail                         state file: the verdict on a cut (R14)
         damage                       state file: ranges of offsets that cannot be read (D2)
         clean                        state file: how far the log was compacted (C2)
@@ -51,6 +52,9 @@ COMPACTED = "clean"
 JOURNAL_SUFFIX = ".journal"
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
+SUBJECTS_SUFFIX = ".subjects"
+DERIVED_SUFFIXES = (INDEX_SUFFIX, SUBJECTS_SUFFIX)
+"""Of the files that are made of a segment, and go with it."""
 TEMPORARY_SUFFIX = ".tmp"
 WRITER_SUFFIX = ".new.tmp"
 """Behind the name of the segment that a new file is to replace."""
@@ -81,6 +85,11 @@ def segment_path(log: PartitionId, base_offset: int) -> str:
 def index_path(segment_path: str) -> str:
     """The index file of a segment file."""
     return segment_path.removesuffix(SEGMENT_SUFFIX) + INDEX_SUFFIX
+
+
+def subjects_path(segment_path: str) -> str:
+    """The subject file of a segment file."""
+    return segment_path.removesuffix(SEGMENT_SUFFIX) + SUBJECTS_SUFFIX
 
 
 def segment_bases(disk: Disk, directory: str, suffix: str = SEGMENT_SUFFIX) -> list[int]:

@@ -35,7 +35,7 @@ from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.index import prepare_index, write_index
 from liftlog.storage.indexes import CAPACITY_ENTRIES, Indexes
 from liftlog.storage.layout import TEMPORARY_SUFFIX, log_directory, segment_path
-from liftlog.storage.logfiles import finish_reset, remove_if_there, remove_segments_after
+from liftlog.storage.logfiles import finish_reset, remove_derived, remove_if_there, remove_segments_after
 from liftlog.storage.logstate import (
     NO_DAMAGE,
     OS,
@@ -268,7 +268,7 @@ class Log:
         with suppress(OSError):
             write_index(self._disk, self.id, active.index_path, active.head, active.index)
         try:
-            remove_if_there(self._disk, segment.index_path)
+            remove_derived(self._disk, segment.path)
             file = create_empty(self._disk, segment.path)
         except OSError as error:
             self._refused = str(error)
@@ -353,13 +353,13 @@ class Log:
     def _remove_segment(self, segment: Segment) -> None:
         """Durable when the folder is synced. Raises DiskError."""
         self._indexes.forget(segment)
-        remove_if_there(self._disk, segment.index_path)
+        remove_derived(self._disk, segment.path)
         remove_if_there(self._disk, segment.path)
 
     def _reopen(self, segment: Segment) -> None:
-        """A segment grows again, or is about to be cut: its index file must not outlive that."""
+        """A segment grows again, or is about to be cut: its derived files must not outlive that."""
         segment.hold_index()
-        if remove_if_there(self._disk, segment.index_path):
+        if remove_derived(self._disk, segment.path, subjects=not self._indexes.mutants.subject_file_stale):
             self._disk.sync_directory(self._directory)
 
     def _cut(self, segment: Segment, offset: int) -> None:
@@ -403,7 +403,7 @@ class Log:
         gone = bisect_right(self._segments[:-1], offset, key=_end_offset)
         for segment in self._segments[:gone]:
             self._indexes.forget(segment)
-            remove_if_there(self._disk, segment.index_path)
+            remove_derived(self._disk, segment.path)
         epochs = tuple(epoch for epoch in self.epochs.entries if epoch.start < offset)
         self._set_start(msgspec.structs.replace(self._start, log_start=offset, epochs=epochs))
         self._set_damage(united(self.damage, offset, self.leo))
@@ -466,9 +466,9 @@ class Log:
         It spans the same offsets. False, and nothing is changed, if the log has lost one of them meanwhile.
         Raises DiskError, SyncFailed: the log is then as before, or has the new file, and goes on.
 
-        The new file takes the first one's name in one rename. The old index is gone before that, so that it
-        is never taken for the new file's. The other old files then lie wholly inside the first one: whoever
-        finds them removes them.
+        The new file takes the first one's name in one rename. The old derived files are gone before that, so
+        that they are never taken for the new one's. The other old files then lie wholly inside the first one:
+        whoever finds them removes them.
         """
         at = bisect_left(self._segments[:-1], old[0].base_offset, key=_base_offset)
         there = self._segments[at : min(at + len(old), len(self._segments) - 1)]
@@ -480,7 +480,7 @@ class Log:
         invariant(spans, f"log {self.id}: {new.path} up to {new.end_offset} replaces other offsets")
         with suppress(OSError):
             prepare_index(self._disk, self.id, new.index_path, new.head, index)
-        if remove_if_there(self._disk, new.index_path):
+        if remove_derived(self._disk, new.path, subjects=not self._indexes.mutants.subject_file_stale):
             self._disk.sync_directory(self._directory)
         self._disk.rename(writer.temporary_path, new.path)
         self._segments[at : at + len(old)] = [new]
@@ -624,7 +624,7 @@ class Log:
             return self
         self._file.close()
         remove_segments_after(self._disk, last)
-        remove_if_there(self._disk, last.index_path)
+        remove_derived(self._disk, last.path)
         self._indexes.forget(old)
         file = replace_segment(self._disk, last.path, last.size, checksum=last.checksum)
         damage = self._damage.within(united(self.damage, self.log_start, last.end_offset))

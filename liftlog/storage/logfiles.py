@@ -10,12 +10,13 @@ from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     COMPACTED,
     DAMAGE,
-    INDEX_SUFFIX,
+    DERIVED_SUFFIXES,
     SEGMENT_SUFFIX,
     index_path,
     log_directory,
     segment_bases,
     segment_path,
+    subjects_path,
 )
 from liftlog.storage.logstate import LogStart, write_start
 from liftlog.storage.segment import Segment
@@ -30,6 +31,14 @@ def remove_if_there(disk: Disk, path: str) -> bool:
     return there
 
 
+def remove_derived(disk: Disk, segment: str, *, subjects: bool = True) -> bool:
+    """Remove what was made of a segment file: its index, and its subject file. Whether there was either.
+    Raises DiskError.
+    """
+    removed = remove_if_there(disk, index_path(segment))
+    return (subjects and remove_if_there(disk, subjects_path(segment))) or removed
+
+
 def remove_segments_after(disk: Disk, last: Segment) -> None:
     """Remove what lies behind a segment, the last file first, each durably; also what a failed roll left.
 
@@ -39,7 +48,7 @@ def remove_segments_after(disk: Disk, last: Segment) -> None:
     for base in reversed(segment_bases(disk, directory)):
         if base > last.base_offset:
             path = segment_path(last.log, base)
-            remove_if_there(disk, index_path(path))
+            remove_derived(disk, path)
             disk.remove(path)
             disk.sync_directory(directory)
 
@@ -55,7 +64,7 @@ def finish_reset(
     directory = log_directory(log)
     # The process that announced it may have died before the announcement was durable.
     write_start(disk, log, start)
-    for suffix in (SEGMENT_SUFFIX, INDEX_SUFFIX):
+    for suffix in (SEGMENT_SUFFIX, *DERIVED_SUFFIXES):
         for base in reversed(segment_bases(disk, directory, suffix)):
             disk.remove(f"{directory}/{base:020d}{suffix}")
     for name in (DAMAGE, COMPACTED):

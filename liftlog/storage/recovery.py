@@ -39,7 +39,7 @@ from liftlog.storage.creation import create_log
 from liftlog.storage.index import CorruptIndex, IndexHead, read_head, write_index
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
-    INDEX_SUFFIX,
+    DERIVED_SUFFIXES,
     TEMPORARY_SUFFIX,
     index_path,
     is_folder,
@@ -49,7 +49,7 @@ from liftlog.storage.layout import (
     segment_path,
 )
 from liftlog.storage.log import Log
-from liftlog.storage.logfiles import finish_reset, remove_if_there
+from liftlog.storage.logfiles import finish_reset, remove_derived
 from liftlog.storage.logstate import (
     NO_DAMAGE,
     OS,
@@ -395,16 +395,17 @@ def _settle(
     changed = bool(found.left_over)
     for base in found.left_over:
         path = segment_path(log, base)
-        remove_if_there(disk, index_path(path))
+        remove_derived(disk, path)
         disk.remove(path)
     known = {segment.base_offset for segment in found.segments}
-    for base in segment_bases(disk, directory, INDEX_SUFFIX):
-        if base not in known:
-            disk.remove(f"{directory}/{base:020d}{INDEX_SUFFIX}")
-            changed = True
+    for suffix in DERIVED_SUFFIXES:
+        for base in segment_bases(disk, directory, suffix):
+            if base not in known:
+                disk.remove(f"{directory}/{base:020d}{suffix}")
+                changed = True
     renewed = found.bad is not None or clean is None
     if renewed:
-        changed |= remove_if_there(disk, last.index_path)
+        changed |= remove_derived(disk, last.path)
     if found.damage.ranges or found.rebuilt or clean is None:
         # Before an index is written that knows no better than the scan did (`Damage.late`).
         write_damage(disk, log, found.damage)

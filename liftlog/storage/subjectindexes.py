@@ -39,12 +39,15 @@ from liftlog.messages import (
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.offsets import OffsetSet
+from liftlog.ports import Disk
 from liftlog.storage.log import Log
-from liftlog.storage.subjectruns import gaps_between, subject_runs
+from liftlog.storage.segment import Segment
+from liftlog.storage.subjectruns import gaps_between, joined_runs, subject_runs
 from liftlog.subjects.index.interface import SubjectIndexFull
 from liftlog.types import NO_OFFSET, NUMBER_MAX, OffsetRange, PartitionId
 
 if TYPE_CHECKING:
+    from liftlog.storage.subjectfiles import SubjectFiles
     from liftlog.subjects.index.columns import ColumnIndex
     from liftlog.subjects.index.interface import Run
     from liftlog.subjects.index.sizes import MessageSizes
@@ -57,10 +60,13 @@ STEP_OFFSETS = 16 * CHUNK_OFFSETS
 
 
 class IndexProgress(NamedTuple):
-    """`folded`: everything below is entered. `ready`: and nothing of it is to be looked at again."""
+    """`folded`: everything below is entered. `ready`: and nothing of it is to be looked at again. `filed`:
+    some of it came out of a subject file just now.
+    """
 
     folded: int
     ready: bool
+    filed: bool = False
 
 
 NO_INDEX = IndexProgress(-1, False)
@@ -108,17 +114,18 @@ class HeldChunks:
 
 class HeldIndex:
     """The index of one log. `again`: ranges that compaction has thinned since they were entered. `gone`:
-    what was deleted, and is not in it.
+    what was deleted, and is not in it. `files`: None with encryption at rest.
     """
 
-    __slots__ = ("again", "asked", "chunks", "gone", "index", "log", "number", "sizes")
+    __slots__ = ("again", "asked", "chunks", "files", "gone", "index", "log", "number", "sizes")
 
-    def __init__(self, log: Log, number: int, key: int, memory_max: int) -> None:
+    def __init__(self, log: Log, number: int, key: int, memory_max: int, files: SubjectFiles | None) -> None:
         from liftlog.subjects.index.columns import ColumnIndex
         from liftlog.subjects.index.sizes import MessageSizes
 
         self.log = log
         self.number = number
+        self.files = files
         self.chunks = HeldChunks()
         self.index: ColumnIndex = ColumnIndex(
             self.chunks, str(log.id).encode(), key, first=log.log_start, memory_max=memory_max
@@ -144,6 +151,11 @@ class HeldIndex:
         self.index.remove(runs)
         self.sizes.remove(runs)
 
+    def forget(self) -> None:
+        """It is given up."""
+        if self.files is not None:
+            self.files.abandon()
+
     def start(self, first: int, counts: bool = True) -> None:
         """It begins here now."""
         self.index.start(first)
@@ -154,9 +166,11 @@ class HeldIndex:
 class SubjectIndexes:
     """For all logs of one engine. Only the storage thread may touch it."""
 
-    __slots__ = ("_asked", "_held", "_made", "_mutants", "key")
+    __slots__ = ("_asked", "_disk", "_held", "_made", "_mutants", "key")
 
-    def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
+    def __init__(self, disk: Disk | None, mutants: Mutants = NO_MUTANTS) -> None:
+        """`disk`: where subject files lie; None: nowhere, since what lies there is encrypted."""
+        self._disk = disk
         self._mutants = mutants
         self.key = 0
         """Of the tables' hashes: a number that publishers do not know."""
@@ -170,7 +184,7 @@ class SubjectIndexes:
         """What lies at or above `offset` is about to be cut off."""
         held = self._held.get(log)
         if held is not None and held.index.next > offset:
-            del self._held[log]
+            self.forget(log)
 
     def mended(self, log: PartitionId, offset: int) -> None:
         """From `offset` on records are about to be put back, by a peer that may have more of them."""
@@ -190,7 +204,9 @@ class SubjectIndexes:
 
     def forget(self, log: PartitionId) -> None:
         """The log is no longer what it was."""
-        self._held.pop(log, None)
+        held = self._held.pop(log, None)
+        if held is not None:
+            held.forget()
 
     @property
     def memory(self) -> int:
@@ -209,17 +225,21 @@ class SubjectIndexes:
             if not job.begin:
                 return NO_INDEX
             held = self._begin(log, job.memory_max)
+        files = held.files
+        taken = files.taken if files is not None else 0
         try:
             self._fold(held, min(job.below, log.leo), job.max_bytes)
             self._make_room(held, job.memory_max)
         except SubjectIndexFull:
-            del self._held[log.id]
+            self.forget(log.id)
             raise
-        return self._progress(held)
+        return self._progress(held)._replace(filed=files is not None and files.taken > taken)
 
     def _fold(self, held: HeldIndex, below: int, max_bytes: int) -> None:
         index = held.index
         self._follow_start(held)
+        if held.files is not None:
+            held.files.reached(index)
         while max_bytes > 0 and held.again and self._begins_right(held):
             max_bytes -= self._look_again(held, max_bytes)
         while max_bytes > 0 and self._begins_right(held) and index.next < below:
@@ -269,7 +289,7 @@ class SubjectIndexes:
         self._asked += 1
         held.asked = self._asked
         if gone is not None and not self._heed(held, gone):
-            del self._held[log.id]
+            self.forget(log.id)
             return NO_INDEX
         return held
 
@@ -280,12 +300,23 @@ class SubjectIndexes:
         return IndexProgress(held.index.next, not held.again and self._begins_right(held))
 
     def _begin(self, log: Log, memory_max: int) -> HeldIndex:
+        self.forget(log.id)
         self._made += 1
         self._asked += 1
-        held = HeldIndex(log, (self.key + self._made) % NUMBER_MAX, self.key, memory_max)
+        number = (self.key + self._made) % NUMBER_MAX
+        held = HeldIndex(log, number, self.key, memory_max, self._files(log))
         held.asked = self._asked
         self._held[log.id] = held
         return held
+
+    def _files(self, log: Log) -> SubjectFiles | None:
+        if self._disk is None:
+            return None
+        from liftlog.storage.subjectfiles import SubjectFiles
+
+        mutants = self._mutants
+        stale, unchecked = mutants.subject_file_stale, mutants.subject_file_unchecked
+        return SubjectFiles(self._disk, log, stale=stale, unchecked=unchecked)
 
     def _follow_start(self, held: HeldIndex) -> None:
         """Some chunks at a time: a purge may take many."""
@@ -297,23 +328,39 @@ class SubjectIndexes:
             held.again = [OffsetRange(max(one.start, index.first), one.end) for one in left]
 
     def _enter(self, held: HeldIndex, below: int, max_bytes: int) -> int:
-        """Returns how many bytes were read; at least one."""
-        log, index = held.log, held.index
-        batches = log.read(index.next, below, max_bytes)
+        """Of one segment. Returns how many bytes were read; at least one."""
+        log, first = held.log, held.index.next
+        segment = log.segment_of(first)
+        worked = 0
+        if held.files is not None and segment.end_offset <= below and segment is not log.segment_of(log.leo):
+            worked = held.files.take(segment, held.index, held.sizes)
+        if not worked:
+            worked = self._read(held, segment, below, max_bytes)
+        elif held.gone:
+            held.remove(held.gone.runs(first, held.index.next))
+        return worked
+
+    def _read(self, held: HeldIndex, segment: Segment, below: int, max_bytes: int) -> int:
+        log, index, files = held.log, held.index, held.files
+        first = index.next
+        batches = log.read(index.next, min(below, segment.end_offset), max_bytes)
         if not batches:
             # `below` lies inside of a batch that compaction has merged (C5).
             batches = log.read(index.next, log.leo, 1)
-        worked = 1
-        for batch in batches:
-            worked += len(batch.data)
-            end = min(batch.end_offset, below)
-            for offset, subjects, sizes in subject_runs(batch, index.next, end):
-                index.append(offset, subjects)
-                held.sizes.append(offset, sizes)
-            if held.gone:
-                held.remove(held.gone.runs(batch.base_offset, end))
-            index.append(max(end, index.next), [])
-        return worked
+        if files is not None:
+            files.follow(segment, first)
+        for offset, subjects, sizes in joined_runs(batches, first, below):
+            index.append(offset, subjects)
+            held.sizes.append(offset, sizes)
+            if files is not None:
+                files.entered(index, offset, subjects, sizes)
+        end = min(batches[-1].end_offset, below)
+        if held.gone:
+            held.remove(held.gone.runs(first, end))
+        index.append(max(end, index.next), [])
+        if files is not None:
+            files.reached(index)
+        return 1 + sum(len(batch.data) for batch in batches)
 
     def _look_again(self, held: HeldIndex, max_bytes: int) -> int:
         """Remove what a thinned range does not have any more. Returns how many bytes were read."""
@@ -331,9 +378,7 @@ class SubjectIndexes:
 
     def _answer(self, held: HeldIndex, job: AskSubjects) -> SubjectAnswer:
         index = held.index
-        answer = SubjectAnswer(
-            index.next, held.log.log_start, number=held.number, size=held.sizes.total
-        )
+        answer = SubjectAnswer(index.next, held.log.log_start, number=held.number, size=held.sizes.total)
         if job.what == LAST_OF_SUBJECT:
             found = index.last(job.pattern.encode())
         elif job.what == NEXT_MATCH:
@@ -371,7 +416,7 @@ class SubjectIndexes:
             )
         while self.memory > memory_max:
             others = [one for one in self._held.values() if one is not held]
-            del self._held[min(others, key=lambda one: one.asked).log.id]
+            self.forget(min(others, key=lambda one: one.asked).log.id)
 
 
 def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> SubjectAnswer:
@@ -393,9 +438,7 @@ def _runs(index: ColumnIndex, job: AskSubjects, answer: SubjectAnswer) -> Subjec
     return answer._replace(runs=tuple(runs), place=at if at < until else NO_OFFSET)
 
 
-def _matching(
-    index: ColumnIndex, patterns: Sequence[str], start: int, end: int
-) -> list[tuple[int, int]]:
+def _matching(index: ColumnIndex, patterns: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
     """What one of these matches, of [start, end); several of them may match the same."""
     if len(patterns) == 1:
         return index.runs(patterns[0], start, end)

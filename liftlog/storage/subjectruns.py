@@ -6,6 +6,7 @@ Nothing here decodes a record: the walk reads the fixed heads and the subjects b
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from liftlog.format import (
     LENGTH_FIELD_BYTES,
@@ -62,6 +63,19 @@ def subject_runs(batch: Batch, start: int, end: int) -> list[SubjectRun]:
     if position != len(payload):
         raise CorruptBatch(f"the records of the batch at {base_offset} do not fill it")
     return runs
+
+
+def joined_runs(batches: Iterable[Batch], start: int, end: int) -> list[SubjectRun]:
+    """Of the records at offsets [start, end) of batches that follow each other. Raises as `subject_runs`."""
+    joined: list[SubjectRun] = []
+    for batch in batches:
+        for run in subject_runs(batch, start, min(batch.end_offset, end)):
+            if joined and joined[-1][0] + len(joined[-1][1]) == run[0]:
+                joined[-1][1].extend(run[1])
+                joined[-1][2].extend(run[2])
+            else:
+                joined.append(run)
+    return joined
 
 
 def gaps_between(runs: list[SubjectRun], start: int, end: int) -> list[tuple[int, int]]:

@@ -206,25 +206,25 @@ class _Rows:
 
 def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
-    from liftlog_sim.runs.history import AnswerLog, FaultLog, check_writable, history_of, write
+    from liftlog_sim.runs.history import Logs, check_writable, history_of, listen, write
     from liftlog_sim.runs.trace import WorldTraceWriter
 
     if arguments.history is not None:
         check_writable(arguments.history)
-    seen: list[tuple[World, FaultLog, AnswerLog]] = []
+    seen: list[tuple[World, Logs | None]] = []
     with _trace(arguments.trace) as trace:
 
         def watch(world: World) -> None:
-            seen.append((world, FaultLog(world), AnswerLog(world)))
             if not quiet:
                 _Rows(world)
             if isinstance(trace, WorldTraceWriter):
                 trace.attach(world)
+            seen.append((world, listen(world) if arguments.history is not None else None))
 
         result = run_seed(options, watch, keep_values=arguments.history is not None)
-    world, faults, answers = seen[0]
-    if arguments.history is not None:
-        write(history_of(world, options, result, faults, answers), arguments.history)
+    world, logs = seen[0]
+    if logs is not None:
+        write(history_of(world, options, result, logs), arguments.history)
     return result, world
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from liftlog.client import EARLIEST
 from liftlog.client.errors import NodeTooOld, RequestFailed
-from liftlog.client.reader import Reader
+from liftlog.client.reader import ReadAnswer, Reader
 from liftlog.format import encode_records, encode_sparse
 from liftlog.messages import (
     ERR_COMPACTED,
@@ -128,6 +128,22 @@ def test_nothing_at_or_above_the_hw_is_returned() -> None:
     reader = server.reader()
     assert [found.offset for found in run(reader.fetch(0))] == [0, 1]
     assert reader.position == 2
+
+
+def test_R3_what_the_last_answer_said_is_told_whatever_was_seen_before() -> None:
+    """A recorder writes this down: the greatest HW of all answers would hide a server that forgets."""
+    batch = encode_records(LOG, 3, [record(2), record(3)])
+    server = FakeCluster([*batches(0, 2), batch])
+    reader = server.reader()
+    assert reader.answer is None
+    run(reader.fetch(3))
+    assert reader.answer == ReadAnswer(1, 4, ((3, 2),)) and reader.answer.epoch_of(3) == 3
+    server.behind = {1: 2}
+    reader.seen_hw = 0
+    run(reader.fetch(0))
+    assert reader.answer.hw == 2 and reader.answer.epochs[0] == (1, 0)
+    reader.has_seen(5, 7)
+    assert (reader.seen_epoch, reader.seen_hw, reader.answer.hw) == (5, 7, 2)
 
 
 def test_D2_a_damaged_answer_is_asked_for_again_to_be_verified() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -77,8 +77,11 @@ class RecordingEngine:
     def is_quick(self, job: StorageJob) -> bool:
         return False
 
-    def unsynced(self) -> None:
+    def unsynced(self, logs: Collection[PartitionId]) -> None:
         return None
+
+    def sync_logs(self, logs: Collection[PartitionId]) -> list[Event]:
+        raise AssertionError("no group was written for the kernel")
 
 
 class Sink:
@@ -282,36 +285,112 @@ class FileEngine(RecordingEngine):
                 self.touched.setdefault(job.log, []).append(job.ticket)
         return []
 
-    def unsynced(self) -> list[RealFile]:  # type: ignore[override]
-        return [self.files[log] for log in self.touched]
+    def unsynced(self, logs: Collection[PartitionId]) -> list[RealFile]:  # type: ignore[override]
+        return [self.files[log] for log in self.touched if log in logs]
 
     def sync(self) -> list[Event]:
+        return self.sync_logs(list(self.touched))
+
+    def sync_logs(self, logs: Collection[PartitionId]) -> list[Event]:
         self.threads.append(threading.current_thread().name)
         events: list[Event] = []
-        for log, tickets in self.touched.items():
+        for log in logs:
+            tickets = self.touched.pop(log, [])
             try:
                 self.files[log].sync()
                 events += map(Durable, tickets)
             except SyncFailed as error:
                 events += [StorageFailed(log, ticket, True, str(error)) for ticket in tickets]
-        self.touched.clear()
         return events
 
 
 @asynccontextmanager
-async def by_kernel(engine: FileEngine, sink: Sink) -> AsyncIterator[tuple[GroupRunner, ScriptedKernel]]:
+async def by_kernels(
+    engine: FileEngine, sink: Sink
+) -> AsyncIterator[tuple[GroupRunner, ScriptedKernel, ScriptedKernel]]:
+    """A runner, and the kernel's part in each lane: of data, and of journals."""
     kernels: list[ScriptedKernel] = []
 
     def make(bell: int) -> ScriptedKernel:
         kernels.append(ScriptedKernel(bell))
-        return kernels[0]
+        return kernels[-1]
 
     runner = GroupRunner(engine, sink.deliver, make)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runner.run)
-        yield runner, kernels[0]
+        yield runner, kernels[0], kernels[1]
         nursery.cancel_scope.cancel()
     await runner.close(clean=True)
+
+
+@asynccontextmanager
+async def by_kernel(engine: FileEngine, sink: Sink) -> AsyncIterator[tuple[GroupRunner, ScriptedKernel]]:
+    async with by_kernels(engine, sink) as (runner, kernel, _):
+        yield runner, kernel
+
+
+def settle(number: int, log: PartitionId = LOG) -> AppendLog:
+    """An append to a journal."""
+    return AppendLog(log.journal, [], Ticket(number))
+
+
+async def test_R5_data_and_journals_are_under_way_at_once_and_either_may_end_first(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    async with by_kernels(engine, sink) as (runner, data, journals):
+        submit(runner, settle(1))
+        assert not runner.busy
+        submit(runner, append(2))
+        assert engine.jobs == [[settle(1)], [append(2)]] and runner.busy
+        submit(runner, settle(3), append(4))
+        assert len(engine.jobs) == 2
+        data.finish(0)
+        await sink.wait_for(1)
+        assert sink.events == [Durable(Ticket(2))]
+        assert engine.jobs[2:] == [[append(4)]]
+        journals.finish(0)
+        await sink.wait_for(2)
+        assert sink.events[1] == Durable(Ticket(1))
+        assert engine.jobs[3:] == [[settle(3)]]
+        data.finish(0)
+        journals.finish(errno.EIO)
+        await sink.wait_for(4)
+    assert Durable(Ticket(4)) in sink.events
+    (failed,) = (event for event in sink.events if isinstance(event, StorageFailed))
+    assert failed.log == LOG.journal and failed.ticket == 3
+
+
+async def test_what_is_no_plain_append_waits_for_both_lanes_and_holds_up_what_comes_behind_it(
+    tmp_path: Path,
+) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    read = ReadLog(LOG, 7, 0, 10, 100)
+    async with by_kernels(engine, sink) as (runner, data, journals):
+        submit(runner, append(1), settle(2))
+        submit(runner, read)
+        data.finish(0)
+        await sink.wait_for(1)
+        submit(runner, append(3))
+        assert engine.jobs == [[append(1)], [settle(2)]]
+        journals.finish(0)
+        await sink.wait_for(3)
+    assert engine.jobs[2:] == [[read, append(3)]]
+
+
+async def test_under_load_of_both_lanes_a_background_job_is_not_starved(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    async with by_kernels(engine, sink) as (runner, data, journals):
+        submit(runner, append(1), settle(2), compact())
+        ended = 0
+        for number in range(3, 3 + 4 * SLICE_EVERY_GROUPS, 2):
+            # One of the two is always under way.
+            submit(runner, append(number), settle(number + 1))
+            for lane in (data, journals):
+                if [compact()] in engine.jobs:
+                    break
+                ended += 1
+                lane.finish(0)
+                await sink.wait_for(ended)
+        assert engine.jobs.index([compact()]) == SLICE_EVERY_GROUPS
 
 
 async def test_plain_appends_wait_for_no_thread_and_gather_while_the_kernel_syncs(tmp_path: Path) -> None:
@@ -358,7 +437,7 @@ async def test_what_is_no_plain_append_goes_to_the_thread_in_order(tmp_path: Pat
     assert engine.threads[2:] == ["liftlog-storage"] * 2
 
 
-@pytest.mark.parametrize("where", ["write", "sync"])
+@pytest.mark.parametrize("where", ["write", "sync_logs"])
 async def test_nothing_is_done_after_an_unforeseen_exception_beside_the_kernel(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,7 +450,7 @@ async def test_nothing_is_done_after_an_unforeseen_exception_beside_the_kernel(
     monkeypatch.setattr(engine, where, fail)
     with pytest.raises(RuntimeError, match="a bug"):
         submit(runner, append(1))
-        runner._kernel.finish(0)  # type: ignore[union-attr]
+        runner._lanes[0].kernel.finish(0)  # type: ignore[union-attr]
         await runner.run()
     with trio.fail_after(5):
         await runner.close(clean=True)

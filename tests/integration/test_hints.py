@@ -16,8 +16,8 @@ import pytest
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, Writer, until, with_cluster
-from tests.integration.test_nats_cut import Proxy
-from tests.integration.test_pauses import stop, wake
+from tests.integration.proxy import Proxy
+from tests.integration.stopping import stop, wake
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

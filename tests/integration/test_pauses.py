@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +14,7 @@ from nats.aio.msg import Msg
 from liftlog.nodeconfig import NodeConfig
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
+from tests.integration.stopping import stop, wake
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -64,23 +64,6 @@ class Publisher:
             return await self.acked(kind)
 
         await until(once_more, f"an ack for '{kind}'")
-
-
-async def stop(cluster: Harness, *nodes: int) -> None:
-    """SIGSTOP, and wait until the processes stand still."""
-    for number in nodes:
-        node = cluster.cluster.nodes[number]
-        node.send(signal.SIGSTOP)
-
-        async def stands(pid: int = node.pid) -> bool:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-        await until(stands, f"node {number} stopped")
-
-
-def wake(cluster: Harness, *nodes: int) -> None:
-    for number in nodes:
-        cluster.cluster.nodes[number].send(signal.SIGCONT)
 
 
 def test_N2_a_leader_that_wakes_after_its_session_and_hears_nobody_answers_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from liftlog.cli import main
 from liftlog.types import StreamConfig
 from liftlog_jepsen.history import History
 from liftlog_jepsen.jsonl import read_jsonl
-from liftlog_sim.runs.history import AnswerLog, FaultLog, history_of
+from liftlog_sim.runs.history import Logs, history_of, listen
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.groups import GroupTruth
@@ -27,10 +27,10 @@ def history(options: RunOptions, *, judged: bool = True, removing: bool = True) 
     """Of a run. Not `judged`: the invariants of clients hold their tongue, and the run goes on.
     Not `removing`: no message goes, but where a client deletes it.
     """
-    seen: list[tuple[World, FaultLog, AnswerLog]] = []
+    seen: list[tuple[World, Logs]] = []
 
     def watch(world: World) -> None:
-        seen.append((world, FaultLog(world), AnswerLog(world)))
+        seen.append((world, listen(world)))
         if not judged:
             world.account.fail = lambda violation: None  # type: ignore[method-assign]
 
@@ -38,8 +38,8 @@ def history(options: RunOptions, *, judged: bool = True, removing: bool = True) 
     if not removing:
         knobs = msgspec.structs.replace(knobs, streams=tuple(map(keeps_all, knobs.streams)))
     result = run_world(options, knobs, None, watch, keep_values=True)
-    ((world, faults, answers),) = seen
-    return history_of(world, options, result, faults, answers)
+    ((world, logs),) = seen
+    return history_of(world, options, result, logs)
 
 
 def keeps_all(config: StreamConfig) -> StreamConfig:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from liftlog.messages import AppendLog, Durable, Event, LogRead, ReadLog, StorageJob
 from liftlog.types import PartitionId, Ticket
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.disk import SimulatedCrash
+from liftlog_sim.devices.lanes import LanesRunner
 from liftlog_sim.devices.options import StorageTimes
 from liftlog_sim.devices.storage import SLOWEST_US, SimStorageRunner
 from liftlog_sim.kernel import SECOND, Kernel
@@ -40,13 +41,16 @@ class FakeEngine:
 
 
 class Setup:
+    runner_type: type[SimStorageRunner] = SimStorageRunner
+    engine_type: type[FakeEngine] = FakeEngine
+
     def __init__(self, times: StorageTimes = TIMES) -> None:
         self.kernel = Kernel()
-        self.engine = FakeEngine(self.kernel)
+        self.engine = self.engine_type(self.kernel)
         self.events: list[tuple[int, Event]] = []
         self.crashes = 0
         self.errors: list[Exception] = []
-        self.runner = SimStorageRunner(
+        self.runner = self.runner_type(
             self.kernel,
             Chances(self.kernel, 1).lane("1>disk", "sync"),
             times,
@@ -132,3 +136,76 @@ def test_a_slow_disk_is_slow_but_answers() -> None:
     setup.append(1)
     setup.kernel.run_until(2 * SLOWEST_US)
     assert [at for at, _ in setup.events] == [10_000 + SLOWEST_US]
+
+
+# -- journals apart ----------------------------------------------------------------------------------------
+
+
+class LanedEngine(FakeEngine):
+    """Appends are quick, and a sync of some logs answers for these."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.written: list[AppendLog] = []
+
+    def is_quick(self, job: StorageJob) -> bool:
+        return isinstance(job, AppendLog)
+
+    def write(self, jobs: Sequence[StorageJob]) -> list[Event]:
+        self.phases.append(("write", self._kernel.now_us, len(jobs)))
+        self.written += [job for job in jobs if isinstance(job, AppendLog)]
+        return [LogRead(LOG, 1, []) for job in jobs if isinstance(job, ReadLog)]
+
+    def sync_logs(self, logs: Collection[PartitionId]) -> list[Event]:
+        mine = [job for job in self.written if job.log in logs]
+        self.written = [job for job in self.written if job.log not in logs]
+        self.phases.append(("sync", self._kernel.now_us, len(mine)))
+        return [Durable(job.ticket) for job in mine]
+
+    def sync(self) -> list[Event]:
+        return self.sync_logs([LOG, LOG.journal])
+
+
+class LanedSetup(Setup):
+    runner_type = LanesRunner
+    engine_type = LanedEngine
+
+    def settle(self, ticket: int) -> None:
+        self.runner.submit(AppendLog(LOG.journal, [], Ticket(ticket)))
+
+
+def test_R5_journals_and_data_are_under_way_at_once_and_wait_for_their_own_kind() -> None:
+    setup = LanedSetup()
+    setup.settle(1)
+    setup.kernel.run_until(50)
+    setup.append(2)
+    setup.settle(3)
+    setup.kernel.run_until(SECOND)
+    assert setup.engine.phases == [
+        *(("write", 10, 1), ("write", 60, 1), ("sync", 110, 1)),
+        *(("write", 120, 1), ("sync", 160, 1), ("sync", 220, 1)),
+    ]
+    assert setup.events == [(110, Durable(Ticket(1))), (160, Durable(Ticket(2))), (220, Durable(Ticket(3)))]
+
+
+def test_what_is_no_plain_append_waits_for_both_and_others_wait_behind_it() -> None:
+    setup = LanedSetup()
+    setup.append(1)
+    setup.settle(2)
+    setup.kernel.run_until(50)
+    setup.runner.submit(ReadLog(LOG, 1, 0, 10, 100))
+    setup.append(3)
+    setup.kernel.run_until(SECOND)
+    assert setup.engine.phases[-2:] == [("write", 120, 2), ("sync", 220, 1)]
+    assert [event for _, event in setup.events][2:] == [LogRead(LOG, 1, []), Durable(Ticket(3))]
+
+
+def test_a_crash_between_the_syncs_of_both_reports_one() -> None:
+    setup = LanedSetup()
+    setup.settle(1)
+    setup.kernel.run_until(50)
+    setup.append(2)
+    setup.kernel.run_until(130)
+    setup.runner.detach()
+    setup.kernel.run_until(SECOND)
+    assert [event for _, event in setup.events] == [Durable(Ticket(1))]

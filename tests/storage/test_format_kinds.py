@@ -9,7 +9,7 @@ from google_crc32c import value as crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liftlog.batchparts import copied_part, slice_batch, subjects_from
+from liftlog.batchparts import RecordFinder, copied_part, slice_batch, subjects_from
 from liftlog.codec import CODECS
 from liftlog.format import (
     CONTROL,
@@ -146,6 +146,40 @@ def test_bytes_are_copied_only_where_encoding_anew_gives_the_same(
     assert part is None or part == encode_sparse(LOG, 9, start, stop, kept, control=control)
     assert part is not None or not (one_time and dense)
     assert part is None or dense
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(spans(), min_size=1, max_size=3),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(1, 20)), max_size=8),
+)
+def test_who_knows_the_place_of_an_earlier_part_finds_the_same(
+    several: list[tuple[int, int, list[Record]]], one_time: bool, asked: list[tuple[int, int, int]]
+) -> None:
+    batches = []
+    for base, end, records in several:
+        if one_time:
+            records = [record._replace(timestamp_ms=START_MS) for record in records]
+        batches.append(encode_sparse(LOG, 9, base, end, records))
+    places = RecordFinder()
+    for number, first, count in asked:
+        batch = batches[number % len(batches)]
+        start = min(batch.base_offset + first, batch.end_offset - 1)
+        stop = min(start + count, batch.end_offset)
+        assert copied_part(LOG, batch, start, stop, places) == copied_part(LOG, batch, start, stop)
+
+
+def test_the_places_of_a_batch_that_was_cut_off_are_not_those_of_the_one_written_anew() -> None:
+    def batch(*sizes: int) -> Batch:
+        records = [Record(n, START_MS, b"s", b"", b"", None, bytes(size)) for n, size in enumerate(sizes)]
+        return encode_sparse(LOG, 9, 0, len(sizes), records)
+
+    places = RecordFinder()
+    for one in (batch(1, 9, 5), batch(9, 1, 5), batch(1, 9, 5)):
+        assert copied_part(LOG, one, 1, 2, places) == slice_batch(LOG, one, 1, 2)
+    assert places.bounds(one.data[:-1], 2, 3) == (0, 0)
+    assert places.bounds(one.data, 2, 4) == (0, 0)
 
 
 @settings(max_examples=100, deadline=None)

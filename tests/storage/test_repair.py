@@ -33,7 +33,7 @@ BATCHES = 40
 
 
 def upkeep_of(disk: SimDisk) -> SegmentUpkeep:
-    return SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes())
+    return SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes(None))
 
 
 

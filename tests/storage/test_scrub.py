@@ -157,7 +157,7 @@ def test_D2_a_round_ends_with_what_is_synced_of_the_segment_that_grows() -> None
 
 def test_what_cannot_be_verified_for_another_reason_is_passed_over_with_an_error() -> None:
     disk, log = make()
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes())
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes(None))
     segment = log.sealed[0]
     disk.fail_next("open", matching=segment.path)
     event = upkeep.scrub(log, ScrubLog(LOG, 0, 1 << 20))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -34,7 +36,9 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.offsets import OffsetSet
+from liftlog.storage.layout import SUBJECTS_SUFFIX
 from liftlog.storage.log import Log
 from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import (
@@ -80,6 +84,15 @@ class Owner:
         self.sizes: dict[int, int] = {}
         """What the messages count for that the last scan has found."""
         self.do(OpenLog(LOG, options=OPTIONS))
+
+    def restart(self, mutants: Mutants = NO_MUTANTS) -> None:
+        """The process is killed and a new one goes on."""
+        self.disk.kill()
+        self.engine, _ = start(self.disk, mutants)
+        self.do(OpenLog(LOG, options=OPTIONS))
+
+    def subject_files(self) -> list[str]:
+        return [path for path in self.disk.files() if path.endswith(SUBJECTS_SUFFIX)]
 
     def ticket(self) -> Ticket:
         self.tickets += 1
@@ -282,6 +295,21 @@ class OwnedIndex(RuleBasedStateMachine):
     def compact(self, slices: int, max_bytes: int) -> None:
         for _ in range(slices):
             self.owner.do(CompactLog(LOG, EAGER, self.hw, self.hw, 1 << 40, max_bytes))
+
+    @rule(power=st.booleans(), seed=st.integers(0, 1000))
+    def restart(self, power: bool, seed: int) -> None:
+        """What is in subject files comes back, unless the power goes before it is on the disk."""
+        if power:
+            self.owner.disk.power_loss(Random(seed))
+        self.owner.restart()
+
+    @precondition(lambda self: self.owner.subject_files())
+    @rule(place=st.floats(0, 1), part=st.floats(0, 0.999), bit=st.integers(0, 7))
+    def decay(self, place: float, part: float, bit: int) -> None:
+        paths = [path for path in self.owner.subject_files() if self.owner.disk.content(path)]
+        if paths:
+            path = paths[int(place * (len(paths) - 1))]
+            self.owner.disk.flip(path, int(part * len(self.owner.disk.content(path))), bit)
 
     @rule(jump=st.integers(0, 5))
     def reset(self, jump: int) -> None:

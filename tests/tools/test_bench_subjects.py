@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from liftlog.bench import subjects as bench
+from liftlog.bench.subjects_command import STEP_ROWS
 from liftlog.cli import main
 
 
@@ -47,6 +48,19 @@ def test_a_small_run_prints_tables(small: None, capsys: pytest.CaptureFixture[st
         "rebuild from sealed chunks",
     ):
         assert words in printed
+
+
+def test_the_figures_of_a_node_are_told_by_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = {step: dict.fromkeys(STEP_ROWS, 1.5) for step in ("first", "again", "read")}
+    monkeypatch.setattr("liftlog.bench.subjects_node.measure_node", lambda *asked: steps)
+    assert main([*ARGUMENTS, "--node"]) == 0
+    printed = capsys.readouterr().out
+    for words in ("70,000 messages over 500 subjects, one node", "again", *STEP_ROWS.values()):
+        assert words in printed
+    assert main([*ARGUMENTS, "--node", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node"] == steps
 
 
 @pytest.mark.parametrize(

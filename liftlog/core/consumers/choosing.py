@@ -78,14 +78,14 @@ def _unfiltered(
     """What is picked of a batch, and a frame that holds these records, and others perhaps."""
     if not again and start >= flight.consumer.since:
         picked = list(islice(_there(batch, start), most))
-        return picked, _frame(log, batch, picked) if picked else b""
+        return picked, _frame(log, batch, picked, flight) if picked else b""
     picked = []
     for offset in _there(batch, start):
         if offset in flight.lapsed if again else flight.wants(offset):
             picked.append(offset)
             if len(picked) >= most:
                 break
-    return picked, _frame(log, batch, picked) if picked else b""
+    return picked, _frame(log, batch, picked, flight) if picked else b""
 
 
 def matching(batch: Batch, wanted: RecordFilter, start: int) -> Iterator[int]:
@@ -107,13 +107,13 @@ def _there(batch: Batch, start: int) -> Iterable[int]:
     return (offset for offset, _ in subjects_from(batch, start))
 
 
-def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int]) -> bytes:
+def _frame(log: PartitionId, batch: Batch, offsets: Sequence[int], flight: Flight) -> bytes:
     """The whole batch, unless it is more than twice as many and a part of it is quickly made: others would be
     sent, and decoded, each time.
     """
     start, end = offsets[0], offsets[-1] + 1
     if end - start == len(offsets) and 2 * len(offsets) < read_header(batch.data).records:
-        part = copied_part(log, batch, start, end)
+        part = copied_part(log, batch, start, end, flight.finder)
         if part is not None:
             return part.data
     return batch.data

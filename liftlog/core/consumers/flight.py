@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 
+from liftlog.batchparts import RecordFinder
 from liftlog.core.consumers.pullroom import PullRoom
 from liftlog.core.consumers.state import Consumer
 from liftlog.core.consumers.tally import FlightTally
@@ -31,6 +32,7 @@ class Flight:
         "dead",
         "deadlines",
         "filters",
+        "finder",
         "flying",
         "heap",
         "lapsed",
@@ -68,6 +70,7 @@ class Flight:
         self.lapsed: dict[int, None] = {}
         """Due to be delivered again."""
         self.pulls = PullRoom()
+        self.finder = RecordFinder()
         self.reading = 0
         """The read of storage that is under way; 0 = none. `start`: from where."""
         self.start = 0

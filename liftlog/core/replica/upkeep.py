@@ -264,5 +264,7 @@ class Upkeep:
             self.ctx.mark("S1.given-up")
             self.log.index.given_up()
         else:
+            if event.filed:
+                self.ctx.mark("S1.filed")
             self.log.index.reached(event.folded, event.ready)
         return True

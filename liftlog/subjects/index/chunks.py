@@ -156,6 +156,18 @@ class IndexChunks:
         places = places[self._live(number, places)]
         return places + base, column[places].astype(np.int64)
 
+    def appended(self, low: int, high: int) -> tuple[Offsets, Sids]:
+        """Offsets in [low, high) of all messages that were appended, removed or not, and their subjects."""
+        offsets, sids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for number in self.between(low, high):
+            base = number << self.bits
+            begin, end = max(0, low - base), min(self.size, high - base)
+            column = self.column(number)[begin:end]
+            places = np.flatnonzero(column != NONE)
+            offsets.append(places + base + begin)
+            sids.append(column[places].astype(np.int64))
+        return np.concatenate(offsets), np.concatenate(sids)
+
     def hits(self, number: int, selection: Selection, low: int, high: int) -> Offsets:
         """Offsets in [low, high) of a chunk's messages of these subjects, rising, without those removed."""
         base = number << self.bits

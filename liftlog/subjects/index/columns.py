@@ -34,11 +34,13 @@ from liftlog.subjects.index.interface import (
     ChunkStore,
     Page,
     Run,
+    SlabDamaged,
     check_appended,
     check_page,
     check_within,
     filter_tokens,
 )
+from liftlog.subjects.index.slabs import Slab
 from liftlog.subjects.index.table import Offsets, Sids, SubjectTable
 
 FOLD = 4096
@@ -131,15 +133,44 @@ class ColumnIndex:
         else:
             subjects = list(chain.from_iterable(some for _, some in self._pending))
         known = len(self._table)
-        sids = self._table.intern(subjects)
-        self._grow(len(self._table), known)
-        offsets = self._offsets()
-        self._chunks.put(offsets, sids, known)
-        np.maximum.at(self._last, sids, offsets)
-        np.add.at(self._count, sids, 1)
-        self._messages += self._gathered
+        self._enter(self._offsets(), self._table.intern(subjects), known)
         self._folded = self._next
         self._forget_pending()
+
+    def _enter(self, offsets: Offsets, sids: Sids, known: int) -> None:
+        """Messages behind all that are entered. `known`: how many subjects had come before them."""
+        self._grow(len(self._table), known)
+        if len(offsets):
+            self._chunks.put(offsets, sids, known)
+        np.maximum.at(self._last, sids, offsets)
+        np.add.at(self._count, sids, 1)
+        self._messages += len(offsets)
+
+    # --- slabs -----------------------------------------------------------------------------------------
+
+    def slab(self, first: int, end: int, sizes: Sequence[int]) -> Slab | None:
+        """What was appended to the offsets [first, end), removed or not, as a slab; None: that is not known
+        any more. `sizes`: what each of these messages counts for.
+        """
+        self.fold()
+        offsets, sids = self._chunks.appended(first, end)
+        if len(offsets) != len(sizes):
+            return None
+        distinct, numbers = np.unique(sids, return_inverse=True)
+        counted = np.array(sizes, np.uint32)
+        return Slab(first, end, offsets, numbers, counted, self._table.packed(distinct))
+
+    def append_slab(self, slab: Slab) -> None:
+        """What a slab says has been appended. Raises SubjectIndexFull; SlabDamaged, with nothing entered."""
+        check_appended(slab.first, slab.end - slab.first, self._next)
+        self.fold()
+        known = len(self._table)
+        try:
+            numbers = self._table.intern_packed(slab.subjects)
+        except ValueError as error:
+            raise SlabDamaged(str(error)) from None
+        self._enter(slab.offsets, numbers[slab.numbers], known)
+        self._next = self._folded = slab.end
 
     def cut(self, leo: int) -> None:
         check_within("a cut at", leo, self._first, self._next)

@@ -22,6 +22,10 @@ class ChunkDamaged(LiftlogError):
         self.number = number
 
 
+class SlabDamaged(LiftlogError):
+    """A slab of a subject file is not what was written: the log is read instead."""
+
+
 class SubjectIndexFull(LiftlogError):
     """More subjects than the index may hold in memory. Nothing of what was being entered is in it."""
 

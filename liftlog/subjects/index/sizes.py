@@ -7,6 +7,7 @@ says what a message counts for). 4 bytes for each offset, from the first message
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +48,25 @@ class MessageSizes:
         while done < len(sizes):
             number, place = divmod(offset + done, self._size)
             part = sizes[done : done + self._size - place]
-            if number not in self._chunks:
-                self._chunks[number] = np.zeros(self._size, np.uint32)
-                self._sums[number] = 0
+            self._begin(number)
             self._chunks[number][place : place + len(part)] = part
             self._sums[number] += sum(part)
             done += len(part)
+
+    def append_slab(self, offsets: NDArray[np.int64], sizes: Sizes) -> None:
+        """Messages at these offsets, which rise, follow."""
+        numbers = offsets >> self._bits
+        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(offsets)]
+        for first, end in pairwise(bounds if len(offsets) else ()):
+            number, part = int(numbers[first]), sizes[first:end]
+            self._begin(number)
+            self._chunks[number][offsets[first:end] & (self._size - 1)] = part
+            self._sums[number] += _sum(part)
+
+    def _begin(self, number: int) -> None:
+        if number not in self._chunks:
+            self._chunks[number] = np.zeros(self._size, np.uint32)
+            self._sums[number] = 0
 
     def remove(self, runs: Iterable[Run]) -> None:
         """These messages are gone. The runs rise, and have nothing in common."""

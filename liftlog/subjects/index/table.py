@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,13 @@ _COLUMNS = 4
 """By subject: where it lies, and what the index keeps beside it."""
 _FULLEST = 0.6
 """Share of slots that may be taken before the table grows."""
+
+
+class PackedSubjects(NamedTuple):
+    """Subjects as the arena has them: `words` one behind the other, padded, and how many bytes each has."""
+
+    words: Words
+    lengths: Sids
 
 
 class SubjectTable:
@@ -116,6 +124,13 @@ class SubjectTable:
             kept[zeros[zeros < padded] - begin] = False
         return (ends - starts).astype(np.uint16), data[begin:stop][kept].tobytes()
 
+    def packed(self, sids: Sids) -> PackedSubjects:
+        """The subjects with these numbers."""
+        places = self._places[sids]
+        lengths = (places & _LENGTH_MASK).astype(np.int64)
+        starts = (places >> _LENGTH_BITS).astype(np.int64)
+        return PackedSubjects(_gathered(self._arena, starts, word_counts(lengths)), lengths)
+
     def _end_of(self, count: int) -> int:
         """Words of the arena that the first `count` subjects take."""
         return int(self._places[count] >> _LENGTH_BITS) if count < self._count else self._end
@@ -143,8 +158,32 @@ class SubjectTable:
                     number = fresh[subject] = self._count + len(fresh)
                     firsts.append(position)
                 numbers.append(number)
-            self._add(list(fresh), lengths[firsts], hashes[firsts])
+            self._add(_pack(list(fresh), lengths[firsts]), hashes[firsts])
             sids[unknown] = numbers
+        return sids
+
+    def intern_packed(self, subjects: PackedSubjects) -> Sids:
+        """The numbers of subjects of which no two are equal; one that is new gets the next. Raises
+        SubjectIndexFull, and ValueError if two new ones are equal, having changed nothing.
+        """
+        words, lengths = subjects
+        counts = word_counts(lengths)
+        starts = np.cumsum(counts) - counts
+        sids = np.empty(len(lengths), np.int64)
+        hashes = np.empty(len(lengths), np.uint64)
+        width, narrower = 1, 0
+        while narrower < int(counts.max(initial=0)):
+            some = np.flatnonzero((counts > narrower) & (counts <= width))
+            if len(some):
+                keys = _padded(words, starts[some], counts[some], width)
+                sids[some], hashes[some] = self._look_up_within(keys, lengths[some], width)
+            narrower, width = width, width * 2
+        unknown = np.flatnonzero(sids < 0)
+        if len(unknown):
+            new = PackedSubjects(_gathered(words, starts[unknown], counts[unknown]), lengths[unknown])
+            _check_different(new, hashes[unknown])
+            sids[unknown] = np.arange(self._count, self._count + len(unknown))
+            self._add(new, hashes[unknown])
         return sids
 
     def cut(self, count: int) -> None:
@@ -170,7 +209,7 @@ class SubjectTable:
         # in sum, nothing is missing in any.
         if int(lengths.sum()) == len(b"".join(subjects)):
             width = _word_count(int(lengths.max(initial=0)))
-            sids, hashes = self._look_up_within(keys, lengths, width)
+            sids, hashes = self._look_up_within(_as_words(keys), lengths, width)
             return sids, lengths, hashes
         lengths = _lengths(subjects)
         sids = np.empty(len(lengths), np.int64)
@@ -181,13 +220,12 @@ class SubjectTable:
             if len(some):
                 picked = [subjects[position] for position in some.tolist()]
                 keys = np.array(picked, dtype=f"S{width * WORD}")
-                sids[some], hashes[some] = self._look_up_within(keys, lengths[some], width)
+                sids[some], hashes[some] = self._look_up_within(_as_words(keys), lengths[some], width)
             narrower, width = width * WORD, width * 2
         return sids, lengths, hashes
 
-    def _look_up_within(self, keys: NDArray[np.bytes_], lengths: Sids, width: int) -> tuple[Sids, Words]:
-        """Numbers and hashes of subjects that have at most `width` words each."""
-        words = keys.view(np.uint64).reshape(len(lengths), keys.itemsize // WORD)
+    def _look_up_within(self, words: Words, lengths: Sids, width: int) -> tuple[Sids, Words]:
+        """Numbers and hashes of subjects that have at most `width` words each, a row for each."""
         factors = self._factors
         mixed = lengths.astype(np.uint64)
         mixed *= factors[0]
@@ -243,20 +281,18 @@ class SubjectTable:
 
     # --- growth -----------------------------------------------------------------------------------------
 
-    def _add(self, fresh: list[bytes], lengths: Sids, hashes: Words) -> None:
-        counts = np.maximum(1, lengths + (WORD - 1) >> 3)
-        self._make_room(len(fresh), int(counts.sum()))
-        widths = (counts * WORD).tolist()
-        padded = b"".join([subject.ljust(width, b"\0") for subject, width in zip(fresh, widths, strict=True)])
+    def _add(self, new: PackedSubjects, hashes: Words) -> None:
+        counts = word_counts(new.lengths)
+        self._make_room(len(counts), len(new.words))
         ends = self._end + np.cumsum(counts)
-        self._arena[self._end : int(ends[-1])] = np.frombuffer(padded, np.uint64)
-        first, self._count = self._count, self._count + len(fresh)
+        self._arena[self._end : int(ends[-1])] = new.words
+        first, self._count = self._count, self._count + len(counts)
         self._places[first : self._count] = (ends - counts).astype(np.uint64) << _LENGTH_BITS
-        self._places[first : self._count] |= lengths.astype(np.uint64)
+        self._places[first : self._count] |= new.lengths.astype(np.uint64)
         self._end = int(ends[-1])
         numbers = np.arange(first + 1, self._count + 1, dtype=np.uint64)
         _enter(self._slots, hashes << _HASH_BITS | numbers)
-        self._taken += len(fresh)
+        self._taken += len(counts)
 
     def _make_room(self, subjects: int, words: int) -> None:
         count, end = self._count + subjects, self._end + words
@@ -301,6 +337,55 @@ def _lengths(subjects: Sequence[bytes]) -> Sids:
     if lengths.max(initial=0) > LENGTH_MAX:
         raise ValueError(f"a subject has more than {LENGTH_MAX} bytes: no record holds it")
     return lengths
+
+
+def word_counts(lengths: Sids) -> Sids:
+    """How many words subjects of these lengths take."""
+    counts: Sids = np.maximum(1, lengths + (WORD - 1) >> 3)
+    return counts
+
+
+def _pack(subjects: list[bytes], lengths: Sids) -> PackedSubjects:
+    widths = (word_counts(lengths) * WORD).tolist()
+    padded = b"".join([one.ljust(width, b"\0") for one, width in zip(subjects, widths, strict=True)])
+    return PackedSubjects(np.frombuffer(padded, np.uint64), lengths)
+
+
+def _as_words(keys: NDArray[np.bytes_]) -> Words:
+    return keys.view(np.uint64).reshape(len(keys), keys.itemsize // WORD)
+
+
+def _gathered(words: Words, starts: Offsets, counts: Sids) -> Words:
+    """So many words from each of these places on, one behind the other."""
+    ends = np.cumsum(counts)
+    within = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
+    gathered: Words = words[np.repeat(starts, counts) + within]
+    return gathered
+
+
+def _padded(words: Words, starts: Offsets, counts: Sids, width: int) -> Words:
+    """A row of `width` words for each subject, those that it has not zero."""
+    columns = np.arange(width)
+    rows: Words = words.take(starts[:, None] + columns, mode="clip")
+    if int(counts.min()) < width:
+        rows[columns >= counts[:, None]] = 0
+    return rows
+
+
+def _check_different(subjects: PackedSubjects, hashes: Words) -> None:
+    """Raises ValueError if two of these are equal."""
+    order = np.argsort(hashes, kind="stable")
+    alike = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    if not len(alike):
+        return
+    counts = word_counts(subjects.lengths)
+    starts = np.cumsum(counts) - counts
+    texts = []
+    for row in np.unique(np.concatenate((order[alike], order[alike + 1]))).tolist():
+        text = subjects.words[starts[row] : starts[row] + counts[row]].tobytes()
+        texts.append(text[: subjects.lengths[row]])
+    if len(set(texts)) < len(texts):
+        raise ValueError("a subject is there twice")
 
 
 def _word_count(length: int) -> int:

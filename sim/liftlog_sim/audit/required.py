@@ -283,6 +283,7 @@ AUDITED_MARKS = (
     "S1.answered",
     "S1.behind",
     "S1.failed",
+    "S1.filed",
     "S1.given-up",
     "S1.late",
     "S1.settled",

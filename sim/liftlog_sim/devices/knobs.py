@@ -131,6 +131,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """
     consumers_stay: bool = False
     """Whether there are few consumers, of which none is deleted, nor goes when nobody uses it."""
+    asks_heirs: bool = False
+    """Whether somebody asks each new leader at once for a consumer that begins with what is new (K5)."""
     members: int = 0
     """Processes of a consumer group, where a stream is there for its register (G1 to G5)."""
     member_interval_us: int = 60 * MILLISECOND

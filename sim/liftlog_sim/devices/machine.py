@@ -41,6 +41,7 @@ from liftlog_sim.devices.clock import SimClock, SimRandom
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from liftlog_sim.devices.elsewhere import FarCluster
 from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.lanes import LanesRunner
 from liftlog_sim.devices.network import NetworkPort, SimNetwork
 from liftlog_sim.devices.storage import SimStorageRunner
 from liftlog_sim.kernel import MILLISECOND, Kernel
@@ -304,7 +305,8 @@ class Machine:
             self.network.know(dict(config.peers))
         self.clients = ClientPort(hooks.reply, self._died_inside)
         self.bus = BusConnection(around.bus, self.kernel, self.number, self.clock, self.post)
-        self.storage = SimStorageRunner(
+        runner = LanesRunner if knobs.storage_times.journals_apart else SimStorageRunner
+        self.storage = runner(
             self.kernel,
             around.chances.lane(f"{self.number}>disk", "sync"),
             knobs.storage_times,

@@ -50,3 +50,5 @@ class StorageTimes(msgspec.Struct, frozen=True):
     """How much longer the write phase takes of a group that has to read a journal."""
     index_read_us: int = 0
     """And of one that is asked about the last messages of subjects."""
+    journals_apart: bool = False
+    """Appends to journals wait for groups of journals only, and those to data for groups of data."""

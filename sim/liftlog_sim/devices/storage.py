@@ -173,13 +173,16 @@ class SimStorageRunner:
         except Exception as error:
             self._on_error(error)
             return
-        delay_us = amount(self._drawn[2], self._times.completion_us)
+        delay_us = self._late_us(self._drawn[2])
         if delay_us:
             self._kernel.after(delay_us, self._complete, events)
             return
         self._next_group()
         if events:
             self._post_all(events)
+
+    def _late_us(self, drawn: int) -> int:
+        return amount(drawn, self._times.completion_us)
 
     def _complete(self, events: list[Event], second: object) -> None:
         if self._attached:

@@ -33,7 +33,7 @@ import msgspec
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
-from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX, log_named
+from liftlog.storage.layout import DERIVED_SUFFIXES, TEMPORARY_SUFFIX, WRITER_SUFFIX, log_named
 from liftlog.types import RAFT_LOG, GroupMember, OffsetRange, PartitionId
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.copies import SEGMENT_SUFFIX, places, segment_paths, spans_of
@@ -109,7 +109,7 @@ class Atlas:
             return None
         final = final_path(path)
         if not final.endswith(SEGMENT_SUFFIX):
-            derived = final.endswith((".index", "/clean"))
+            derived = final.endswith((*DERIVED_SUFFIXES, "/clean"))
             return None if derived else Harm(machine.number, path, start, end, log, WHOLE)
         first = last = -1
         reached = 0

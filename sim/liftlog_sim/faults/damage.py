@@ -5,7 +5,7 @@ Each strikes one file of one disk, chosen at random, most often a segment. What 
 means for which offsets, `faults/atlas.py` knows; a strike that it does not allow is left out.
 
     flip        one bit changes
-    index_decay one bit of an index changes
+    index_decay one bit of an index or of a subject file changes
     sector      a run of whole sectors becomes garbage or zeros
     misdirect   bytes that were just appended lie at another place of this disk, and where they belong is what
                 was there before: nothing
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from liftlog.format import ATTRIBUTES_POSITION, SEALED, CorruptBatch, UnsupportedBatch, moved_to, verify_frame
-from liftlog.storage.layout import INDEX_SUFFIX, log_directory
+from liftlog.storage.layout import DERIVED_SUFFIXES, log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId
 from liftlog_sim.chance.draws import Draws
@@ -69,8 +69,8 @@ class DiskFaults:
                 self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
 
     def index_decay(self, fault: Fault, machine: Machine, draws: Draws) -> None:
-        """The same of an index, which is no damage to a copy: it can be built anew (D3)."""
-        indexes = [path for path in machine.disk.files_below(STREAMS) if path.endswith(INDEX_SUFFIX)]
+        """The same of what is derived, which is no damage to a copy: it can be made anew (D3, S1)."""
+        indexes = [path for path in machine.disk.files_below(STREAMS) if path.endswith(DERIVED_SUFFIXES)]
         path = draws.choice([path for path in indexes if machine.disk.content(path)] or [""])
         if path:
             byte = draws.randrange(len(machine.disk.content(path)))

@@ -51,7 +51,7 @@ GUARD_PROFILES: tuple[tuple[str, str], ...] = (
     ("K1.unheeded", "consumers"),
     ("K2.kept", "consumers removals"),
     ("K4.own", "consumers"),
-    ("K5.inherited", "consumers"),
+    ("K5.inherited", "inherited"),
     ("K5.folded", "consumers"),
     ("K7.folded", "consumers"),
     ("L9.expected-last", "mixed kills partitions"),

@@ -20,11 +20,14 @@ QUEUE_SHARE = 0.4
 INTEREST_SHARE = 0.5
 """And of so many of the others messages go by interest (R27)."""
 RESTLESS_SHARE = 0.25
+APART_SHARE = 0.3
 PLAIN_SHARE = 0.4
 """In so many worlds with a mirror no message of its origin can be deleted."""
 
 AFAR_SHARE = 0.5
 """In so many of them there is a mirror of another cluster's stream too."""
+HEIRS_SHARE = 0.4
+"""In so many worlds of a stream without interest whose leaders go, each new one is asked at once."""
 SOURCES_SHARE = 0.5
 """In so many of these worlds there is a stream with sources too."""
 
@@ -92,8 +95,10 @@ def removals(draws: Draws) -> Knobs:
     read_us = draws.part("journal", "reads").choice((0, 10, 40)) * MILLISECOND
     # And storage takes a while to say what remains of subjects, while something is deleted (R24).
     index_us = draws.part("journal", "lasts").choice((0, 10, 40)) * MILLISECOND
+    # In some, journals and data are synced beside each other, as in production (R5).
+    apart = draws.part("journal", "apart").random() < APART_SHARE
     times = msgspec.structs.replace(
-        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us
+        knobs.storage_times, journal_read_us=read_us, index_read_us=index_us, journals_apart=apart
     )
     knobs = msgspec.structs.replace(knobs, storage_times=times)
     marker_ms = draws.part("markers").choice((0, 0, 1000, 2500, 60_000))
@@ -198,7 +203,7 @@ def inherited(draws: Draws) -> Knobs:
         for name in names
     ]
     letters = StreamConfig("dead", "dead.letters", 1, 3, dedupe_window_ms=600_000)
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         nodes=3,
         streams=(*streams, letters),
@@ -216,6 +221,24 @@ def inherited(draws: Draws) -> Knobs:
         consume_interval_us=draws.choice((100, 200)) * MILLISECOND,
         duration_us=40 * SECOND,
         **storing(draws),
+    )
+    asked = "s1" in names and draws.part("heirs").random() < HEIRS_SHARE
+    return _asked_at_once(knobs) if asked else knobs
+
+
+def _asked_at_once(knobs: Knobs) -> Knobs:
+    """Messages come all the time and take their time, so that whoever begins to lead has some of which it
+    does not know that they were acknowledged, and clients are there at once (K5).
+    """
+    return msgspec.structs.replace(
+        knobs,
+        asks_heirs=True,
+        network=NetworkOptions(500, 5_000, 0.0, 0.01, 0.0, 0),
+        publish_interval_us=40 * MILLISECOND,
+        burst_max=6,
+        fault_interval_us=1000 * MILLISECOND,
+        fault_duration_us=1000 * MILLISECOND,
+        duration_us=20 * SECOND,
     )
 
 

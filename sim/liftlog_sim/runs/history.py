@@ -1,7 +1,8 @@
 """Turns what simulated clients did into a history that `liftlog jepsen check` judges.
 
 One send a value, with the offset that it expected and where its log ended for who was refused; a poll carries
-what it returned; of consumers there are the facts of `workload/consumer_facts.py`. After the run a final read
+what it returned, with what the records say of themselves and the HW that was told; of consumers there are the
+facts of `workload/consumer_facts.py`, of copies those of `runs/replica_log.py`. After the run a final read
 of every copy of every partition is added, one process a copy, as a real test does when its cluster is whole.
 Times are simulated; order follows from them (`History.order_by_time`).
 """
@@ -16,10 +17,12 @@ from liftlog.format import decode_records
 from liftlog.messages import ERR_EXPECTED_OFFSET, AckPublishes, RefusePublishes
 from liftlog.types import LiftlogError, PartitionId
 from liftlog_jepsen.history import BY_LEADER, FINAL_POLL, NULL, Fault, History, Mop, Op
+from liftlog_jepsen.replicas import REPLICA
 from liftlog_sim.runs.comparing import read_copy
+from liftlog_sim.runs.record_facts import RecordFacts, loses
+from liftlog_sim.runs.replica_log import ReplicaLog
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.workload.operations import ClientOperation
-from liftlog_sim.workload.targets import Target
 from liftlog_sim.workload.workload import INBOX
 from liftlog_sim.world import World
 
@@ -66,6 +69,8 @@ class AnswerLog:
         self._refusals: dict[tuple[bytes, PartitionId, int], PublisherAnswer] = {}
         self._last: dict[tuple[bytes, PartitionId], PublisherAnswer] = {}
         """Of the last answers alone."""
+        self.promised: list[tuple[PartitionId, int, int, bytes]] = []
+        """Partition, offset, epoch and value of what any ack named, be it by its leader's word alone."""
 
     def _acked(self, acks: AckPublishes) -> None:
         self._last = {}
@@ -74,6 +79,7 @@ class AnswerLog:
             for place, value in enumerate(self._values(reply) if reply and not acks.duplicate else ()):
                 told = PublisherAnswer(self._world.kernel.now_us, offset + place, error)
                 self._note(value, acks.partition, told)
+                self.promised.append((acks.partition, offset + place, acks.epoch, value))
         self._judge_acks(acks)
 
     def _refused(self, refusal: RefusePublishes) -> None:
@@ -107,9 +113,20 @@ class AnswerLog:
         return None
 
 
-def history_of(
-    world: World, options: RunOptions, result: RunResult, faults: FaultLog, answers: AnswerLog
-) -> History:
+class Logs(NamedTuple):
+    """What a history listens to while a world runs."""
+
+    faults: FaultLog
+    answers: AnswerLog
+    replicas: ReplicaLog
+
+
+def listen(world: World) -> Logs:
+    """Before the world starts, and after everybody else who watches it."""
+    return Logs(FaultLog(world), AnswerLog(world), ReplicaLog(world))
+
+
+def history_of(world: World, options: RunOptions, result: RunResult, logs: Logs) -> History:
     """The history of a world that has run; it must have kept the values its readers saw."""
     meta = {
         "seed": str(options.seed),
@@ -119,28 +136,39 @@ def history_of(
         "replay": result.replay,
     }
     history = History(f"sim-{options.seed}", meta)
+    telling = RecordFacts(world)
     for operation in world.workload.operations:
         expected = world.workload.expectations.get(operation.value)
-        told = answers.ending(operation) if operation.kind == "send" else None
-        if operation.kind == "create-consumer" and _loses(world, operation.target):
+        told = logs.answers.ending(operation) if operation.kind == "send" else None
+        if operation.kind == "create-consumer" and loses(world, operation.target):
             # What is gone was given to nobody, and a final read of a copy may have it.
             operation.facts = [fact._replace(offset=None) for fact in operation.facts]
-        history.append(_op(len(history), operation, expected, told))
+        history.append(_op(len(history), operation, expected, told, telling))
     if not result.invariant:
-        _final_polls(history, world)
-    history.faults.extend(faults.faults)
+        _final_polls(history, world, telling)
+    names = {target.partition: target.name for target in world.workload.targets}
+    for partition, offset, epoch, value in logs.answers.promised:
+        if partition in names:
+            telling.contents.setdefault(names[partition], {}).setdefault((offset, epoch), value.decode())
+    for at_us, process, facts in logs.replicas.told(names, telling.contents):
+        at_ns = at_us * NANOSECONDS_PER_US
+        op = Op(
+            *(len(history), NULL, None, process, None, REPLICA, "ok"), at_ns, at_ns + 1, None, tuple(facts)
+        )
+        history.append(op)
+    history.faults.extend(logs.faults.faults)
     history.order_by_time()
     return history
 
 
-def _loses(world: World, target: Target) -> bool:
-    """Whether messages of a partition were deleted, or lie below a log start."""
-    partition = target.partition
-    return bool(world.account.deletions(partition).named()) or world.account.furthest_start(partition) > 0
-
-
-def _op(number: int, operation: ClientOperation, expected: int | None, told: PublisherAnswer | None) -> Op:
-    key = f"{operation.target.stream}/{operation.target.partition.index}"
+def _op(
+    number: int,
+    operation: ClientOperation,
+    expected: int | None,
+    told: PublisherAnswer | None,
+    telling: RecordFacts,
+) -> Op:
+    key = operation.target.name
     outcome, returned_us, offset = operation.outcome, operation.returned_us, operation.offset
     error = operation.error
     if told is not None and returned_us < 0:
@@ -151,6 +179,7 @@ def _op(number: int, operation: ClientOperation, expected: int | None, told: Pub
         epoch, leader = operation.epoch or None, operation.incarnation or None
         value, at = operation.value.decode(), offset if offset >= 0 else None
         mops: tuple[Mop, ...] = (Mop("send", key, at, value, epoch, leader),)
+        mops += tuple(telling.of_send(operation))
         if expected is not None:
             mops += (Mop("expected", key, expected),)
         if told is not None and told.error == ERR_EXPECTED_OFFSET and told.offset >= 0:
@@ -158,7 +187,7 @@ def _op(number: int, operation: ClientOperation, expected: int | None, told: Pub
     elif operation.kind != "poll":
         mops = tuple(operation.facts)
     else:
-        mops = tuple(Mop("poll", key, at, value.rstrip(b".").decode()) for at, value in operation.values)
+        mops = tuple(telling.of_poll(operation))
     return Op(
         number,
         NULL,
@@ -174,17 +203,17 @@ def _op(number: int, operation: ClientOperation, expected: int | None, told: Pub
     )
 
 
-def _final_polls(history: History, world: World) -> None:
+def _final_polls(history: History, world: World, telling: RecordFacts) -> None:
     newest = world.newest_metadata()
     assert newest is not None
     now_ns = world.kernel.now_us * NANOSECONDS_PER_US
     for target in world.workload.targets:
-        key = f"{target.stream}/{target.partition.index}"
         for number in newest.partitions[target.partition].replicas:
             mops = tuple(
-                Mop("poll", key, record.offset, (record.value or b"").rstrip(b".").decode())
+                mop
                 for batch in read_copy(world, number, target.partition)
                 for record in decode_records(batch)
+                for mop in telling.of_record(target, record, batch.epoch)
             )
             op = Op(
                 len(history),
@@ -198,7 +227,7 @@ def _final_polls(history: History, world: World) -> None:
                 now_ns + 2,
                 None,
                 # An empty copy is a reader, too: one that missed everything.
-                mops or (Mop("poll", key),),
+                mops or (Mop("poll", target.name),),
             )
             history.append(op)
 

@@ -14,6 +14,7 @@ from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consuming import ConsumingClient
 from liftlog_sim.workload.grouped import GroupedClient
+from liftlog_sim.workload.succeeding import SucceedingClient
 from liftlog_sim.workload.targets import Target
 
 LOOKS_US = 10 * MILLISECOND
@@ -69,4 +70,6 @@ def clients_of_few(shared: Clientele) -> list[ConsumingClient]:
     """The clients of consumers that there are in some worlds only."""
     knobs = shared.cluster.knobs
     grouped: list[ConsumingClient] = [GroupedClient(shared, number) for number in range(knobs.grouped)]
-    return [*grouped, EagerClient(shared)] if knobs.consumers_anew else grouped
+    eager: list[ConsumingClient] = [EagerClient(shared)] if knobs.consumers_anew else []
+    succeeding: list[ConsumingClient] = [SucceedingClient(shared)] if knobs.asks_heirs else []
+    return [*grouped, *eager, *succeeding]

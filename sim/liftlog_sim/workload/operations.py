@@ -7,6 +7,10 @@ knows. An operation that has not ended when the run is over counts as `info`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from liftlog.format import decode_records
+from liftlog.types import Batch, Record
 from liftlog_jepsen.history import Mop
 from liftlog_sim.workload.targets import Target
 
@@ -21,23 +25,35 @@ class ClientOperation:
         "epoch",
         "error",
         "facts",
+        "hw",
         "incarnation",
         "invoked_us",
         "kind",
+        "lines",
         "offset",
         "outcome",
+        "records",
         "returned_us",
         "target",
         "value",
-        "values",
     )
 
-    def __init__(self, kind: str, client: int, target: Target, invoked_us: int, value: bytes = b"") -> None:
+    def __init__(
+        self,
+        kind: str,
+        client: int,
+        target: Target,
+        invoked_us: int,
+        value: bytes = b"",
+        lines: Sequence[bytes] = (),
+    ) -> None:
+        """`lines`: of a send, the lines of its headers, where they say a key."""
         self.kind = kind
         self.client = client
         self.target = target
         self.invoked_us = invoked_us
         self.value = value
+        self.lines = lines
         self.outcome = "info"
         self.returned_us = -1
         self.error = ""
@@ -45,7 +61,10 @@ class ClientOperation:
         """0 = the ack did not say; so with `incarnation`."""
         self.incarnation = 0
         self.offset = -1
-        self.values: list[tuple[int, bytes]] = []
+        self.hw = -1
+        """Of a poll that was answered: the HW that was told."""
+        self.records: list[tuple[Record, int]] = []
+        """What it returned, each with the epoch of its batch."""
         self.facts: list[Mop] = []
         """Of what is neither a send nor a poll."""
 
@@ -66,3 +85,10 @@ class ClientOperation:
         self.incarnation = incarnation
         self.offset = offset
         self.error = error
+
+    def told(self, hw: int, batches: Sequence[Batch], position: int) -> None:
+        """A poll from `position` on was answered with these."""
+        self.hw = hw
+        for batch in batches:
+            records = (record for record in decode_records(batch) if record.offset >= position)
+            self.records += [(record, batch.epoch) for record in records]

@@ -172,9 +172,12 @@ class Reader:
                 self._account.count(f"readers told {code}")
                 self._begin_again(target)
         else:
+            good = True
             try:
                 good = self._take(reply, target, self._progress[target.partition], operation)
             except Violation as violation:
+                # What was told is in the history, also if it ends the run.
+                operation.end("ok", now_us, epoch=reply.epoch)
                 self._account.fail(violation)
             if good:
                 operation.end("ok", now_us, epoch=reply.epoch)
@@ -205,6 +208,8 @@ class Reader:
         if batches is None:
             return False
         progress.verify = False
+        if self._shared.keep_values:
+            operation.told(reply.hw, batches, progress.position)
         truth = self._truth(target)
         seen_epoch, seen_hw = self._seen.get(target.partition, (0, 0))
         truth.read_position(self._server, reply.epoch, reply.hw, seen_epoch, seen_hw)
@@ -221,8 +226,8 @@ class Reader:
             else:
                 truth.read(self._server, batch, compact)
             expected = max(expected, batch.end_offset)
-            if compact or self._shared.keep_values:
-                self._keep(batch, position, progress, operation)
+            if compact:
+                self._keep(batch, position, progress)
         if reply.next_offset > expected:
             truth.skipped(self._server, expected, reply.next_offset)
         if expected > position:
@@ -236,16 +241,10 @@ class Reader:
             self._account.count("readers at the HW")
         return True
 
-    def _keep(
-        self, batch: Batch, position: int, progress: ReaderPosition, operation: ClientOperation
-    ) -> None:
+    def _keep(self, batch: Batch, position: int, progress: ReaderPosition) -> None:
         for record in decode_records(batch):
-            if record.offset < position:
-                continue
-            if record.key is not None:
+            if record.offset >= position and record.key is not None:
                 progress.last[record.key] = record
-            if self._shared.keep_values:
-                operation.values.append((record.offset, record.value or b""))
 
     # -- offsets -------------------------------------------------------------------------------------------
 

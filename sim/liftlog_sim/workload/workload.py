@@ -367,7 +367,8 @@ class Publisher:
             messages.append(
                 self._message(target, reply, value, filler, lines=lines, wish=wish, subject=subject)
             )
-            operations.append(ClientOperation("send", self.number, target, now_us, value))
+            said = () if wish.enveloped else lines
+            operations.append(ClientOperation("send", self.number, target, now_us, value, said))
         self._send(target, subject, messages, operations, with_reply)
 
     def _publish_parcels(
