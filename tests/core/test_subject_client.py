@@ -110,14 +110,22 @@ def test_S1_pages_of_an_index_that_was_renewed_are_read_anew() -> None:
         asyncio.run(Asking(FakeReader([renewed], [[]])).subjects("s"))
 
 
+class PlainWriter:
+    """Of a connection without TLS."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def get_extra_info(self, name: str) -> None: ...
+
+
 def test_requests_of_one_turn_of_the_event_loop_leave_in_one_write() -> None:
     written: list[bytes] = []
 
-    class Writer:
+    class Writer(PlainWriter):
         def write(self, data: bytes) -> None:
             written.append(data)
-
-        def close(self) -> None: ...
 
     async def ask() -> None:
         session = SecureSession(1, b"k" * 32, b"a" * 32, 1, VERSION)
@@ -142,14 +150,9 @@ def test_requests_of_one_turn_of_the_event_loop_leave_in_one_write() -> None:
 
 @pytest.mark.parametrize("version", [VERSION - 1, VERSION])
 def test_u1_a_node_of_an_earlier_protocol_is_not_asked_what_it_does_not_know(version: int) -> None:
-    class Writer:
-        def write(self, data: bytes) -> None: ...
-
-        def close(self) -> None: ...
-
     async def ask() -> None:
         session = SecureSession(1, b"k" * 32, b"a" * 32, 1, version)
-        writer = cast(asyncio.StreamWriter, Writer())
+        writer = cast(asyncio.StreamWriter, PlainWriter())
         connection = NodeConnection("here:1", asyncio.StreamReader(), writer, session)
         try:
             await connection.call(SubjectRequest(PartitionId(7, 0), "last", "a"), 0.01)
