@@ -91,10 +91,12 @@ def test_operations_that_were_recorded_afterwards_are_ordered_by_time_with_ties_
     writer = HistoryWriter("h")
     writer.record_sends(1, "k", ["a", "b"], [10, 20], [20, 40], [0, 1])
     writer.record_poll(2, "k", 0, ["a", "b"], 40, 50)
-    first, second, poll = writer.close().ops()
+    writer.record(3, "replica", [Mop("hw", "k", 1, None, 1)], 25, 30)
+    first, second, poll, told = writer.close().ops()
     assert first.idx_ret is not None and second.idx_ret is not None
     assert first.idx_inv < second.idx_inv < first.idx_ret, "at equal times an invocation comes first"
     assert first.idx_ret < poll.idx_inv < second.idx_ret
+    assert first.idx_ret < told.idx_inv < poll.idx_inv and told.mops == (Mop("hw", "k", 1, None, 1),)
 
 
 def test_completing_an_operation_twice_is_refused() -> None:
@@ -237,6 +239,7 @@ def test_what_a_stream_has_flushed_is_readable_and_marked_incomplete(tmp_path: P
 def test_a_stream_that_was_closed_is_complete_and_equal_to_what_was_recorded(tmp_path: Path) -> None:
     writer = stream_of(tmp_path / "h.jsonl")
     writer.record_poll(2, "k", 0, ["v0"], 5, 500)
+    writer.record(3, "replica", [Mop("truncate", "k", 1, "v1", 2)], 6, 7)
     writer.invoke(1, "send", "k", "in flight")
     recorded = writer.close()
     assert contents(read_jsonl(tmp_path / "h.jsonl")) == contents(recorded)
