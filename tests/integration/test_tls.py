@@ -63,7 +63,7 @@ def test_no_record_is_readable_on_the_wire_and_a_failover_loses_nothing(tmp_path
             await cluster.start(leader)
             await cluster.in_sync("s", 3)
         await cluster.check_nothing_lost("s", writer)
-        assert all(tap.connections and len(tap.seen) > 1000 for tap in taps)
+        assert all(len(tap.seen) > 1000 for tap in taps)
         readable = [b"confidential-record" in tap.seen for tap in taps]
         assert not any(readable) if tls else all(readable)
 
