@@ -37,6 +37,9 @@ class Proxy:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
+    def passed(self, data: bytes) -> None:
+        """Told what goes from one end to the other, in the thread that passes it on."""
+
     def _accept(self) -> None:
         while True:
             try:
@@ -60,6 +63,7 @@ class Proxy:
         with source:
             try:
                 while data := source.recv(65536):
+                    self.passed(data)
                     target.sendall(data)
                 target.shutdown(socket.SHUT_RDWR)
             except OSError:
