@@ -537,8 +537,13 @@ async def test_a_paused_consumer_delivers_nothing_until_it_is_resumed(user: User
     until = (datetime.now(UTC) + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     paused = await user.js.pause_consumer(user.name, "C", until)
     assert paused.paused is True and paused.pause_until == until
-    info = await user.consumer_info()
-    assert info.paused is True
+
+    async def told() -> bool:
+        return (await user.consumer_info()).paused is True
+
+    if user.server.name == "nats-server-3":
+        await user.until(told)  # Its members learn it one after the other.
+    assert await told()
     await user.publish("x")
     assert (await user.pull({"batch": 1, "expires": SECOND // 5})).status == "408 Request Timeout"
     resumed = await user.js.resume_consumer(user.name, "C")

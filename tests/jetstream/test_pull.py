@@ -175,9 +175,15 @@ async def test_a_pull_ends_at_so_many_bytes(user: User) -> None:
     await user.stream()
     await user.publish(*("x" * 500 for _ in range(5)))
     await user.consumer()
-    pulled = await user.pull({"batch": 5, "expires": 2 * SECOND, "max_bytes": 1500})
-    assert 1 <= len(pulled.messages) <= 2
+    inbox = await user.inbox()
+    await user.ask(inbox, {"batch": 5, "expires": 2 * SECOND, "max_bytes": 1500}, "C")
+    pulled = await user.rest(inbox)
     assert pulled.status.startswith("409 ")
+    given = 5 - int(pulled.headers["Nats-Pending-Messages"])
+    if user.server.name == "nats-server-3" and len(pulled.messages) < given:
+        # There the status overtakes what it counts.
+        pulled.messages += (await user.rest(inbox, given - len(pulled.messages))).messages
+    assert 1 <= given <= 2 and len(pulled.messages) == given
 
 
 @proves(L, NEXT, "409 Exceeded MaxRequestBatch of N", "max_batch")
