@@ -37,6 +37,8 @@ PAYLOAD = bytes(128)
 BATCH = 100
 GROUP = 400
 """Batches that are written and synced together."""
+TOLD_EVERY = 1_000_000
+"""After so many messages it is said how far it is."""
 WITHIN_MS = 600_000
 SEED = 1
 
@@ -72,7 +74,7 @@ def fill(data: Path, messages: int, subjects: int, progress: Progress) -> Partit
     (log,) = partitions_on_disk(disk)
     random = Random(SEED)
     at, _ = engine.log_ends()[log]
-    end, ticket = at + messages, 0
+    end, ticket, told = at + messages, 0, 0
     while at < end:
         batches: list[Batch] = []
         while at < end and len(batches) < GROUP:
@@ -86,7 +88,9 @@ def fill(data: Path, messages: int, subjects: int, progress: Progress) -> Partit
         refused = [*engine.write([AppendLog(log, batches, Ticket(ticket))]), *engine.sync()][1:]
         if refused:
             raise LiftlogError(f"cannot write the log in {data}: {refused}")
-        progress(f"filling: {at:,} of {end:,} messages")
+        if at // TOLD_EVERY > told:
+            told = at // TOLD_EVERY
+            progress(f"filling: {at:,} of {end:,} messages")
     engine.close(clean=True)
     disk.close()
     return log
