@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from liftlog.messages import AppendLog, Event, StorageJob
 from liftlog.types import PartitionId
-from liftlog_sim.devices.disk import SimulatedCrash
 from liftlog_sim.devices.storage import UNSYNCED, SimStorageRunner
 
 DATA, JOURNALS = False, True
@@ -25,12 +24,6 @@ class LanesRunner(SimStorageRunner):
         self._busy_lanes = [False, False]
         self.overlapped = 0
         """Groups that began while the other lane's was under way."""
-
-    def submit(self, job: StorageJob) -> None:
-        if not self._attached:
-            return
-        self._queue.append(job if self._tune is None else self._tune(job))
-        self._begin()
 
     def _begin(self) -> None:
         """Write soon what waits for a lane that is free. A lane that has nothing to do stays free."""
@@ -74,13 +67,8 @@ class LanesRunner(SimStorageRunner):
     ) -> None:
         """Write a group. `logs`: those that it appends to, if it does nothing else."""
         self.groups += 1
-        try:
-            events = self._engine.write(jobs)
-        except SimulatedCrash:
-            self._on_crash()
-            return
-        except Exception as error:
-            self._on_error(error)
+        events = self._done(lambda: self._engine.write(jobs))
+        if events is None:
             return
         needs_sync = any(type(job) not in UNSYNCED for job in jobs)
         if needs_sync:
@@ -96,13 +84,8 @@ class LanesRunner(SimStorageRunner):
         if not self._attached:
             return
         lanes, logs, drawn = group
-        try:
-            events = self._engine.sync() if logs is None else self._engine.sync_logs(logs)
-        except SimulatedCrash:
-            self._on_crash()
-            return
-        except Exception as error:
-            self._on_error(error)
+        events = self._done(self._engine.sync if logs is None else lambda: self._engine.sync_logs(logs))
+        if events is None:
             return
         self._kernel.after(self._late_us(drawn), self._told, (lanes, events))
 

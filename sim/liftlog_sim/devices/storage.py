@@ -99,6 +99,10 @@ class SimStorageRunner:
         if not self._attached:
             return
         self._queue.append(job if self._tune is None else self._tune(job))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Write soon what waits, if no group is in work."""
         if not self._busy:
             self._busy = True
             self._kernel.after(self._write_us(), self._write)
@@ -112,33 +116,34 @@ class SimStorageRunner:
         """Finish what is queued and close cleanly; nobody hears of it. False if the process died in it."""
         jobs, self._queue = self._queue, []
         self._attached = False
-        try:
+
+        def work() -> list[Event]:
             self._engine.write(jobs)
             self._engine.sync()
             self._engine.close(True)
+            return []
+
+        return self._done(work) is not None
+
+    def _done(self, work: Callable[[], list[Event]]) -> list[Event] | None:
+        """What the engine says; None if that was its end."""
+        try:
+            return work()
         except SimulatedCrash:
             self._on_crash()
-            return False
         except Exception as error:
             self._on_error(error)
-            return False
-        return True
+        return None
 
     # -- the phases ----------------------------------------------------------------------------------------
 
     def _write(self, first: object, second: object) -> None:
         if not self._attached:
             return
-        jobs = self._queue
-        self._queue = []
+        jobs, self._queue = self._queue, []
         self.groups += 1
-        try:
-            events = self._engine.write(jobs)
-        except SimulatedCrash:
-            self._on_crash()
-            return
-        except Exception as error:
-            self._on_error(error)
+        events = self._done(lambda: self._engine.write(jobs))
+        if events is None:
             return
         needs_sync = any(type(job) not in UNSYNCED for job in jobs)
         if needs_sync:
@@ -165,13 +170,8 @@ class SimStorageRunner:
     def _sync(self, first: object, second: object) -> None:
         if not self._attached:
             return
-        try:
-            events = self._engine.sync()
-        except SimulatedCrash:
-            self._on_crash()
-            return
-        except Exception as error:
-            self._on_error(error)
+        events = self._done(self._engine.sync)
+        if events is None:
             return
         delay_us = self._late_us(self._drawn[2])
         if delay_us:
