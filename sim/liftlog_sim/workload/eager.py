@@ -9,61 +9,44 @@ leads has heeded all by the time that anybody asks.
 from __future__ import annotations
 
 from liftlog.messages import DELIVER_LASTS, ConsumerConfig
-from liftlog_sim.chance.chances import Turn
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.following import FollowingClient
 from liftlog_sim.workload.grouped import GroupedClient
 from liftlog_sim.workload.succeeding import SucceedingClient
 from liftlog_sim.workload.targets import Target
 
-LOOKS_US = 10 * MILLISECOND
 PREFIX = "eager-"
 """Each consumer has a name of its own: nobody else has asked for it, and knew less (`truth/consumers.py`)."""
 LASTS = ConsumerConfig(ack_wait_ms=2000, deliver=DELIVER_LASTS)
 
 
-class EagerClient(ConsumingClient):
-    """One of them. What it draws has names of its own."""
+class EagerClient(FollowingClient):
+    """One of them."""
 
-    __slots__ = ("_count", "_told")
+    __slots__ = ("_told",)
+
+    name = "eager"
+    looks_us = 10 * MILLISECOND
 
     def __init__(self, shared: Clientele) -> None:
-        super().__init__(shared, 0)
-        self._count = 0
+        super().__init__(shared)
         self._told: dict[Target, int] = {}
-
-    def called(self, number: int) -> str:
-        return f"eager/{number}"
 
     def config(self, target: Target, name: str) -> ConsumerConfig:
         return LASTS
 
-    def start(self) -> None:
-        self.kernel.after(LOOKS_US, self._look)
-
-    def _look(self, first: object, second: object) -> None:
-        if self._shared.stopping:
-            return
-        self.kernel.after(LOOKS_US, self._look)
-        for target in self._shared.targets:
-            if target.config.has_journal and not target.config.goes_when_done:
-                told = self._account.deletions(target.partition).told
-                before, self._told[target] = self._told.get(target, 0), told
-                if told > before:
-                    turn = self._turn()
-                    self._create(target, f"{PREFIX}{turn.number}", turn)
+    def _look_at(self, target: Target) -> None:
+        told = self._account.deletions(target.partition).told
+        before, self._told[target] = self._told.get(target, 0), told
+        if told > before:
+            turn = self._turn()
+            self._create(target, f"{PREFIX}{turn.number}", turn)
 
     def _is_there(self, target: Target, name: str, number: int) -> None:
         """It has told what it was made for."""
         self._delete(target, name, self._turn())
-
-    def _turn(self) -> Turn:
-        """No plan states it: it follows from what others do."""
-        self._count += 1
-        chances, client = self._cluster.chances, self.called(0)
-        draws = chances.draws(client, self._count)
-        return Turn(chances, client, self._count, self.kernel.now_us, draws, "", 0)
 
 
 def clients_of_few(shared: Clientele) -> list[ConsumingClient]:

@@ -8,13 +8,11 @@ what somebody was told long ago to be stored. It does know within a round trip, 
 from __future__ import annotations
 
 from liftlog.messages import DELIVER_NEW, ConsumerConfig
-from liftlog_sim.chance.chances import Turn
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.workload.clients import Clientele
-from liftlog_sim.workload.consuming import ConsumingClient
+from liftlog_sim.workload.following import FollowingClient
 from liftlog_sim.workload.targets import Target
 
-LOOKS_US = 5 * MILLISECOND
 ASKED_MOST = 40
 """So often each leader is asked."""
 PREFIX = "heir-"
@@ -22,34 +20,22 @@ PREFIX = "heir-"
 NEW = ConsumerConfig(ack_wait_ms=2000, deliver=DELIVER_NEW)
 
 
-class SucceedingClient(ConsumingClient):
-    """One of them. What it draws has names of its own."""
+class SucceedingClient(FollowingClient):
+    """One of them."""
 
-    __slots__ = ("_asked", "_count", "_epochs")
+    __slots__ = ("_asked", "_epochs")
+
+    name = "succeeding"
+    looks_us = 5 * MILLISECOND
 
     def __init__(self, shared: Clientele) -> None:
-        super().__init__(shared, 0)
-        self._count = 0
+        super().__init__(shared)
         self._epochs: dict[Target, int] = {}
         self._asked: dict[Target, int] = {}
         """How often the leader of that epoch was asked so far."""
 
-    def called(self, number: int) -> str:
-        return f"succeeding/{number}"
-
     def config(self, target: Target, name: str) -> ConsumerConfig:
         return NEW
-
-    def start(self) -> None:
-        self.kernel.after(LOOKS_US, self._look)
-
-    def _look(self, first: object, second: object) -> None:
-        if self._shared.stopping:
-            return
-        self.kernel.after(LOOKS_US, self._look)
-        for target in self._shared.targets:
-            if target.config.has_journal and not target.config.goes_when_done:
-                self._look_at(target)
 
     def _look_at(self, target: Target) -> None:
         leaders = self._account.truth(target.partition).leaders
@@ -65,10 +51,3 @@ class SucceedingClient(ConsumingClient):
         """This leader knows what it has."""
         self._asked[target] = ASKED_MOST
         self._delete(target, name, self._turn())
-
-    def _turn(self) -> Turn:
-        """No plan states it: it follows from what others do."""
-        self._count += 1
-        chances, client = self._cluster.chances, self.called(0)
-        draws = chances.draws(client, self._count)
-        return Turn(chances, client, self._count, self.kernel.now_us, draws, "", 0)
