@@ -23,7 +23,7 @@ CAPACITY_ENTRIES = 1_000_000
 class Indexes:
     """Indexes by the path of their segment, the most recently used last. Bounded by their entries."""
 
-    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "mutants", "open_logs", "trusted")
+    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "mutants", "open_logs")
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Indexes:
         mutants: Mutants = NO_MUTANTS,
     ) -> None:
         self.mutants = mutants
-        self.trusted = mutants.index_trusted
         self.open_logs = EVERYTHING_OPEN
         self._disk = disk
         self._capacity = capacity_entries
@@ -79,7 +78,7 @@ class Indexes:
 
     def _load(self, segment: Segment) -> SegmentIndex | None:
         try:
-            head, index = read_index(self._disk, segment.log, segment.index_path, self.trusted)
+            head, index = read_index(self._disk, segment.log, segment.index_path, self.mutants.index_trusted)
         except (CorruptIndex, OSError):
             return None
         return index if head == segment.head else None

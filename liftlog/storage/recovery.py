@@ -298,7 +298,7 @@ def _close_gap(found: _Found, segment: Segment, end: int, reason: str) -> None:
 def _described(disk: Disk, log: PartitionId, indexes: Indexes, found: _Found, base: int) -> Segment | None:
     """A complete segment, if the head of its index describes its file."""
     path = segment_path(log, base)
-    head = _head(disk, log, path, indexes.trusted)
+    head = _head(disk, log, path, indexes.mutants.index_trusted)
     if head is None or head.base_offset != base or head.file_bytes != _size(disk, log, base):
         return None
     if head.epochs and head.epochs[0].epoch < found.epoch_before(base):
