@@ -25,6 +25,7 @@ from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.life_command import add_life
 from liftlog.bench.load import Load
+from liftlog.bench.loadoptions import LOAD_RANGES, SIZE_MAX, add_load, load_of
 from liftlog.bench.matching_command import add_matching
 from liftlog.bench.partitions_command import add_partitions
 from liftlog.bench.publish import Batched, PublishSummary, comparison, measure, over_ceiling
@@ -40,7 +41,6 @@ from liftlog.version import VERSION
 
 SUBJECT = "bench.publish"
 STREAM = "bench"
-SIZE_MAX = 1_000_000
 SUBJECTS_MAX = 1_000_000
 RECORD_BYTES = 24 + len(SUBJECT)
 """What a record has in a parcel beside its payload."""
@@ -69,11 +69,7 @@ def add_parser(subparsers: Any) -> None:
         help="acked messages per second",
         description="Starts everything it needs in a temporary folder, measures, and removes it again.",
     )
-    publish.add_argument("--replicas", type=int, choices=(1, 3), default=1)
-    publish.add_argument("--size", type=int, default=128, help="payload bytes (default 128)")
-    publish.add_argument("--window", type=int, default=5000, help="unacknowledged at once (default 5000)")
-    publish.add_argument("--count", type=int, default=300_000, help="messages a round (default 300000)")
-    publish.add_argument("--seconds", type=float, default=5.0, help="a round ends after this at the latest")
+    add_load(publish, replicas=1)
     publish.add_argument("--rounds", type=int, default=3, help="rounds for each system (default 3)")
     publish.add_argument(
         "--batch", type=int, default=0, help="also publish so many in one message, and compare the rates"
@@ -183,11 +179,8 @@ def _load_of(options: argparse.Namespace) -> Load:
     ranges = (
         ("batch", 0, 1000),
         ("subjects", 0, SUBJECTS_MAX),
-        ("size", 8, SIZE_MAX),
-        ("window", 1, 1_000_000),
-        ("count", 1, 100_000_000),
+        *LOAD_RANGES,
         ("rounds", 1, 1000),
-        ("seconds", 0.1, 3600),
     )
     check_ranges(options, ranges)
     if options.batch * (options.size + RECORD_BYTES) > SIZE_MAX:
@@ -195,16 +188,7 @@ def _load_of(options: argparse.Namespace) -> Load:
         raise LiftlogError(f"--batch {options.batch} of --size {options.size} is too much; take up to {most}")
     if options.batch and options.subjects:
         raise LiftlogError("--batch and --subjects do not go together: a batch has one subject")
-    return Load(
-        port=0,
-        subject=SUBJECT,
-        stream=STREAM,
-        size=options.size,
-        window=options.window,
-        messages=options.count,
-        seconds_max=options.seconds,
-        subjects=options.subjects,
-    )
+    return load_of(options, SUBJECT, STREAM, options.subjects)
 
 
 def _document(

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from liftlog.bench.checks import check_folder, check_ranges
 from liftlog.bench.cluster import LiftlogCluster
-from liftlog.bench.load import Load
+from liftlog.bench.loadoptions import LOAD_RANGES, add_load, load_of
 from liftlog.bench.publish import PublishSummary, measure, over_ceiling
 from liftlog.bench.rounds import ratios, turns
 from liftlog.bench.usage import usage_of
@@ -54,11 +54,7 @@ def add_tls(kinds: Any) -> None:
         help="what TLS costs: publishing, and reading from a node's files",
         description="Starts two clusters in a temporary folder, one of them with TLS, and compares them.",
     )
-    tls.add_argument("--replicas", type=int, choices=(1, 3), default=3)
-    tls.add_argument("--size", type=int, default=128, help="payload bytes (default 128)")
-    tls.add_argument("--window", type=int, default=5000, help="unacknowledged at once (default 5000)")
-    tls.add_argument("--count", type=int, default=300_000, help="messages a round (default 300000)")
-    tls.add_argument("--seconds", type=float, default=5.0, help="a round ends after this at the latest")
+    add_load(tls, replicas=3)
     tls.add_argument("--rounds", type=int, default=5, help="rounds for each (default 5)")
     tls.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     tls.add_argument("--json", action="store_true", help="print one JSON object")
@@ -66,18 +62,9 @@ def add_tls(kinds: Any) -> None:
 
 
 def run_tls(options: argparse.Namespace) -> int:
-    whole = (("size", 8, 1_000_000), ("window", 1, 1_000_000), ("count", 1, 100_000_000))
-    check_ranges(options, (*whole, ("rounds", 1, 1000), ("seconds", 0.1, 3600)))
+    check_ranges(options, (*LOAD_RANGES, ("rounds", 1, 1000)))
     check_folder(options.dir)
-    load = Load(
-        port=0,
-        subject=SUBJECT,
-        stream=STREAM,
-        size=options.size,
-        window=options.window,
-        messages=options.count,
-        seconds_max=options.seconds,
-    )
+    load = load_of(options, SUBJECT, STREAM)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         plain = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM, "plain")
         secured = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM, "TLS", tls=True)
