@@ -17,11 +17,12 @@ operations are in one order; each wrapped consumer does one thing at a time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
-from liftlog_jepsen.recording import ClientRecorder, RecordedClient, SendAnswer, end_send
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient, RecordedSender, SendAnswer, end_send
 
 ACKING, GIVING_UP = "ack", "term"
 STARTS_AT_ALL, STARTS_AT = "all", "offset"
@@ -96,7 +97,7 @@ class ConsumerRecorder(ClientRecorder):
     def __init__(self, writer: HistoryWriter, key: str, *, first_process: int = 1) -> None:
         super().__init__(writer, first_process)
         self.key = key
-        self._publisher = self.process()
+        self._sender = RecordedSender(self)
 
     async def consumer(self, make: Callable[[], Awaitable[Consuming]]) -> RecordedConsumer:
         """Make a consumer, or find it."""
@@ -110,16 +111,11 @@ class ConsumerRecorder(ClientRecorder):
 
     async def publish(self, value: str, publish: Callable[[], Awaitable[P]]) -> P:
         """`value`, which no other message of this log has."""
-        op_id = self.writer.invoke(self._publisher, "send", self.key, value)
-        try:
-            result = await publish()
-        except Exception as error:
-            self._publisher = self.process()
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
-        if not end_send(self.writer, op_id, result):
-            self._publisher = self.process()
-        return result
+
+        def begin(process: int) -> int:
+            return self.writer.invoke(process, "send", self.key, value)
+
+        return await self._sender.send(begin, publish, partial(end_send, self.writer))
 
     async def final_read(self, read: Callable[[], Awaitable[Mapping[int, str]]]) -> Mapping[int, str]:
         """All that is in the log, value by offset, when nobody publishes any more."""

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from liftlog.types import Record
 from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop, Value
-from liftlog_jepsen.recording import ClientRecorder, RecordedClient, SendAnswer, end_send
+from liftlog_jepsen.recording import ClientRecorder, RecordedClient, RecordedSender, SendAnswer, end_send
 
 _PRODUCER = re.compile(rb"(?i)\r\nliftlog-producer: *([^\r]*)")
 _RUN = re.compile(rb"(?i)\r\nliftlog-run: *(\d+)")
@@ -88,7 +88,7 @@ class LogRecorder(ClientRecorder):
         self.key = key
         self.contents: dict[tuple[int, int], Value] = {}
         """By offset and epoch what anybody was told to lie there; which of it is cut is another question."""
-        self._publisher = self.process()
+        self._sender = RecordedSender(self)
 
     def begin_send(self, process: int, value: str | None, record_key: str | None) -> int:
         """`value` None: the record deletes its key."""
@@ -109,16 +109,14 @@ class LogRecorder(ClientRecorder):
         self, value: str | None, publish: Callable[[], Awaitable[P]], record_key: str | None = None
     ) -> P:
         """`value`, which no other message of this log has; None: the message deletes `record_key`."""
-        op_id = self.begin_send(self._publisher, value, record_key)
-        try:
-            result = await publish()
-        except BaseException as error:
-            self._publisher = self.process()
-            self.writer.info(op_id, f"{type(error).__name__}: {error}")
-            raise
-        if not self.end_send(op_id, value, result):
-            self._publisher = self.process()
-        return result
+
+        def begin(process: int) -> int:
+            return self.begin_send(process, value, record_key)
+
+        def end(op_id: int, result: P) -> bool:
+            return self.end_send(op_id, value, result)
+
+        return await self._sender.send(begin, publish, end)
 
     def publisher(self, make: Callable[[Callable[[TaggedAnswer], object]], Publishing]) -> RecordedPublisher:
         """One with many messages in flight. `make`: of what is to be told of each."""

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from liftlog_jepsen.history import HistoryWriter, Mop
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 class SendAnswer(Protocol):
@@ -83,3 +84,27 @@ class RecordedClient:
         except BaseException:
             self._process = self._by.process()
             raise
+
+
+class RecordedSender(RecordedClient):
+    """One who sends a message, hears what became of it, and sends the next."""
+
+    async def send(
+        self,
+        begin: Callable[[int], int],
+        publish: Callable[[], Awaitable[P]],
+        end: Callable[[int, P], bool],
+    ) -> P:
+        """`begin`: writes down that this process sends, and returns the operation. `end`: writes down what
+        became of it; whether that is known.
+        """
+        op_id = begin(self._process)
+        try:
+            result = await publish()
+        except BaseException as error:
+            self._by.writer.info(op_id, f"{type(error).__name__}: {error}")
+            self._process = self._by.process()
+            raise
+        if not end(op_id, result):
+            self._process = self._by.process()
+        return result
