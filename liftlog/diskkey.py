@@ -6,10 +6,10 @@ import base64
 import binascii
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from liftlog.exposure import is_exposed
 from liftlog.types import LiftlogError
 
 ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
@@ -43,7 +43,7 @@ def _key_from_file(path: Path) -> bytes:
         raise LiftlogError(
             f"{source}: cannot read it: {error.strerror}; {_how_to_make_a_key(path)}"
         ) from None
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+    if is_exposed(mode):
         raise LiftlogError(f"{source}: other users may read or change it; run: chmod 600 {path}")
     if len(content) == ENCRYPTION_KEY_BYTES:
         if content.isascii() and content.decode().isprintable():

@@ -15,12 +15,12 @@ import base64
 import os
 import re
 import ssl
-import stat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from liftlog.exposure import is_exposed
 from liftlog.types import LiftlogError
 
 SECRET_MAX_BYTES = 64 * 1024
@@ -124,7 +124,7 @@ def _secret(path: Path) -> str:
         raise LiftlogError(
             f"cannot read the NATS login file {path}: {error.strerror}; check the path"
         ) from None
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+    if is_exposed(mode):
         raise LiftlogError(
             f"NATS login file {path}: other users may read or change it; run: chmod 600 {path}"
         )

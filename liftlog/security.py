@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from liftlog.api.handshake import NO_SECRET, SECRETS_MAX
+from liftlog.exposure import is_exposed
 from liftlog.types import LiftlogError
 
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 32, 64
@@ -50,7 +51,7 @@ def read_secrets(path: Path, source: str) -> tuple[bytes, ...]:
             content = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise LiftlogError(f"{source}: cannot read {path}: {error.strerror}; {how_to_make(path)}") from None
-    if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):
+    if stat.S_ISREG(mode) and is_exposed(mode):
         raise LiftlogError(f"{source}: other users may read or change {path}; run: chmod 600 {path}")
     if len(content) > _FILE_BYTES_MAX:
         raise LiftlogError(f"{source}: {path} is too long for a file of secrets; {how_to_make(path)}")

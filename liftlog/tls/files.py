@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from liftlog.exposure import is_exposed
 from liftlog.types import LiftlogError
 
 VARIABLES = ("LIFTLOG_CLIENT_TLS_CA", "LIFTLOG_CLIENT_TLS_CERT", "LIFTLOG_CLIENT_TLS_KEY")
@@ -159,7 +160,7 @@ def check_private(path: Path, name: str) -> None:
         mode = os.stat(path).st_mode
     except OSError as error:
         raise LiftlogError(f"{name}: cannot read {path}: {error.strerror}; check the path") from None
-    if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):
+    if stat.S_ISREG(mode) and is_exposed(mode):
         raise LiftlogError(f"{name}: other users may read or change {path}; run: chmod 600 {path}")
     _read(path, name)
 
