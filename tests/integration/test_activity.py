@@ -43,6 +43,7 @@ def test_n12_what_happens_is_told_though_the_leader_of_the_stream_is_killed(tmp_
             victim = await cluster.leader(NAME)
             await cluster.kill(victim)
             await client.alter_stream(name, StreamChanges(paused=False))
+            await cluster.all_live(2)  # a node that is back before its session ends has not expired
             await cluster.start(victim)
             await cluster.all_live()
             await client.delete_stream(name)

@@ -7,9 +7,15 @@ them synced and the other one not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from liftlog.messages import AppendLog, Event, StorageJob
+from liftlog.ports import StorageGroups
 from liftlog.types import PartitionId
-from liftlog_sim.devices.storage import UNSYNCED, SimStorageRunner
+from liftlog_sim.chance.chances import ChanceLane
+from liftlog_sim.devices.options import StorageTimes
+from liftlog_sim.devices.storage import UNSYNCED, PostAll, SimStorageRunner
+from liftlog_sim.kernel import Kernel
 
 DATA, JOURNALS = False, True
 
@@ -19,8 +25,18 @@ class LanesRunner(SimStorageRunner):
 
     __slots__ = ("_busy_lanes", "overlapped")
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        kernel: Kernel,
+        lane: ChanceLane,
+        times: StorageTimes,
+        engine: StorageGroups,
+        post_all: PostAll,
+        on_crash: Callable[[], None],
+        on_error: Callable[[Exception], None],
+        tune: Callable[[StorageJob], StorageJob] | None = None,
+    ) -> None:
+        super().__init__(kernel, lane, times, engine, post_all, on_crash, on_error, tune)
         self._busy_lanes = [False, False]
         self.overlapped = 0
         """Groups that began while the other lane's was under way."""
