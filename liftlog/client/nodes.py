@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from liftlog.api import wire
+from liftlog.api.ackgroups import ACKS_A_REQUEST, share_of
 from liftlog.api.handshake import (
     CLIENT,
     CLIENT_NODE,
@@ -37,9 +38,9 @@ from liftlog.types import LiftlogError
 READ_BYTES = 512 * 1024
 """At once, and half of what is held before the socket is left alone: an answer may be a mebibyte."""
 
-IN_WORK_MAX = 48
-"""Requests of one connection that have no answer yet, before another one is opened: below what a node takes
-(`liftlog.real.door.REQUESTS_MAX`)."""
+IN_WORK_MAX = 48 * ACKS_A_REQUEST
+"""Requests of one connection that have no answer yet (`share_of` each), before another one is opened: below
+what a node takes (`liftlog.real.door.REQUESTS_MAX`)."""
 CONNECTIONS_MAX = 16
 """To one node."""
 
@@ -59,6 +60,8 @@ class NodeConnection:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[ClientReply]] = {}
         self._unsent: list[bytes] = []
+        self.in_work = 0
+        """Requests that have no answer yet, `share_of` each."""
         self._next = 1
         self._lost = ""
         self._task = asyncio.create_task(self._read_answers())
@@ -94,11 +97,6 @@ class NodeConnection:
     def usable(self) -> bool:
         return not self._lost
 
-    @property
-    def in_work(self) -> int:
-        """Requests that have no answer yet."""
-        return len(self._waiting)
-
     async def call(self, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask, wait for the answer. Raises Unreachable, or RequestFailed for an `ErrorReply` and for what
         the node's version of the protocol does not have.
@@ -117,6 +115,8 @@ class NodeConnection:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[ClientReply] = loop.create_future()
         self._waiting[number] = future
+        share = share_of(request)
+        self.in_work += share
         # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment; and a
         # bare timer costs less than `asyncio.timeout`.
         timer = loop.call_later(timeout_s, _end_by_time, future)
@@ -127,6 +127,7 @@ class NodeConnection:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
             timer.cancel()
+            self.in_work -= share
             self._waiting.pop(number, None)
         if isinstance(reply, ErrorReply):
             raise RequestFailed(reply.code, reply.description, reply.retryable, reply.leader)
