@@ -29,6 +29,7 @@ from liftlog.api.handshake import (
     SecureSession,
 )
 from liftlog.api.tags import FrameSealer
+from liftlog.client.answers import AwaitedAnswers
 from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply, intake
 from liftlog.tls.files import TlsFiles, binding_of
@@ -58,7 +59,7 @@ class NodeConnection:
         self._sealer = FrameSealer(session.caller_key)
         self._reader = reader
         self._writer = writer
-        self._waiting: dict[int, asyncio.Future[ClientReply]] = {}
+        self._answers = AwaitedAnswers()
         self._unsent: list[bytes] = []
         self.in_work = 0
         """Requests that have no answer yet, `share_of` each."""
@@ -112,23 +113,18 @@ class NodeConnection:
             raise Unreachable(self._lost)
         number = self._next
         self._next += 1
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[ClientReply] = loop.create_future()
-        self._waiting[number] = future
         share = share_of(request)
         self.in_work += share
-        # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment; and a
-        # bare timer costs less than `asyncio.timeout`.
-        timer = loop.call_later(timeout_s, _end_by_time, future)
+        # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
+        answer = self._answers.expect(number, timeout_s)
         try:
             self._send(self._sealer.seal((number, request)))
-            reply = await future
+            reply = await answer
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
-            timer.cancel()
             self.in_work -= share
-            self._waiting.pop(number, None)
+            self._answers.forget(number)
         if isinstance(reply, ErrorReply):
             raise RequestFailed(reply.code, reply.description, reply.retryable, reply.leader)
         return reply
@@ -157,16 +153,12 @@ class NodeConnection:
             while data := await self._reader.read(READ_BYTES):
                 for frame in splitter.feed(data):
                     answer = wire.client_answer(frame)
-                    future = self._waiting.get(answer.number)
-                    if future is not None and not future.done():
-                        future.set_result(answer.reply)
+                    self._answers.come(answer.number, answer.reply)
         except (OSError, intake.InputRefused) as error:
             reason = str(error)
         finally:
             self._lost = f"node at {self.address}: {reason}"
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(Unreachable(self._lost))
+            self._answers.fail(Unreachable(self._lost))
 
 
 async def _connect(
@@ -210,11 +202,6 @@ def tls_problem(who: str, error: ssl.SSLError, tls: TlsFiles | None, host: str) 
     if "ALERT" in (error.reason or ""):
         return LiftlogError(text)
     return Unreachable(text)
-
-
-def _end_by_time(future: asyncio.Future[ClientReply]) -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())
 
 
 async def _introduce(
