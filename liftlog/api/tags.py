@@ -47,9 +47,12 @@ class _Mac:
 
     def tag(self, data: memoryview) -> bytes:
         inner = self._inner.copy()
-        for start in range(0, len(data), _PIECE_BYTES):
-            with data[start : start + _PIECE_BYTES] as piece:
-                inner.update(piece)
+        if len(data) <= _PIECE_BYTES:
+            inner.update(data)
+        else:
+            for start in range(0, len(data), _PIECE_BYTES):
+                with data[start : start + _PIECE_BYTES] as piece:
+                    inner.update(piece)
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.digest()[:TAG_BYTES]

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from liftlog.api import wire
+from liftlog.api.ackgroups import ACKS_A_REQUEST, share_of
 from liftlog.api.handshake import (
     CLIENT,
     CLIENT_NODE,
@@ -28,6 +29,7 @@ from liftlog.api.handshake import (
     SecureSession,
 )
 from liftlog.api.tags import FrameSealer
+from liftlog.client.answers import AwaitedAnswers
 from liftlog.client.errors import NodeTooOld, RequestFailed, Unreachable
 from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply, intake
 from liftlog.tls.files import TlsFiles, binding_of
@@ -37,9 +39,9 @@ from liftlog.types import LiftlogError
 READ_BYTES = 512 * 1024
 """At once, and half of what is held before the socket is left alone: an answer may be a mebibyte."""
 
-IN_WORK_MAX = 48
-"""Requests of one connection that have no answer yet, before another one is opened: below what a node takes
-(`liftlog.real.door.REQUESTS_MAX`)."""
+IN_WORK_MAX = 48 * ACKS_A_REQUEST
+"""Requests of one connection that have no answer yet (`share_of` each), before another one is opened: below
+what a node takes (`liftlog.real.door.REQUESTS_MAX`)."""
 CONNECTIONS_MAX = 16
 """To one node."""
 
@@ -57,8 +59,10 @@ class NodeConnection:
         self._sealer = FrameSealer(session.caller_key)
         self._reader = reader
         self._writer = writer
-        self._waiting: dict[int, asyncio.Future[ClientReply]] = {}
+        self._answers = AwaitedAnswers()
         self._unsent: list[bytes] = []
+        self.in_work = 0
+        """Requests that have no answer yet, `share_of` each."""
         self._next = 1
         self._lost = ""
         self._task = asyncio.create_task(self._read_answers())
@@ -94,11 +98,6 @@ class NodeConnection:
     def usable(self) -> bool:
         return not self._lost
 
-    @property
-    def in_work(self) -> int:
-        """Requests that have no answer yet."""
-        return len(self._waiting)
-
     async def call(self, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask, wait for the answer. Raises Unreachable, or RequestFailed for an `ErrorReply` and for what
         the node's version of the protocol does not have.
@@ -114,20 +113,18 @@ class NodeConnection:
             raise Unreachable(self._lost)
         number = self._next
         self._next += 1
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[ClientReply] = loop.create_future()
-        self._waiting[number] = future
-        # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment; and a
-        # bare timer costs less than `asyncio.timeout`.
-        timer = loop.call_later(timeout_s, _end_by_time, future)
+        share = share_of(request)
+        self.in_work += share
+        # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
+        answer = self._answers.expect(number, timeout_s)
         try:
             self._send(self._sealer.seal((number, request)))
-            reply = await future
+            reply = await answer
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
-            timer.cancel()
-            self._waiting.pop(number, None)
+            self.in_work -= share
+            self._answers.forget(number)
         if isinstance(reply, ErrorReply):
             raise RequestFailed(reply.code, reply.description, reply.retryable, reply.leader)
         return reply
@@ -156,16 +153,12 @@ class NodeConnection:
             while data := await self._reader.read(READ_BYTES):
                 for frame in splitter.feed(data):
                     answer = wire.client_answer(frame)
-                    future = self._waiting.get(answer.number)
-                    if future is not None and not future.done():
-                        future.set_result(answer.reply)
+                    self._answers.come(answer.number, answer.reply)
         except (OSError, intake.InputRefused) as error:
             reason = str(error)
         finally:
             self._lost = f"node at {self.address}: {reason}"
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(Unreachable(self._lost))
+            self._answers.fail(Unreachable(self._lost))
 
 
 async def _connect(
@@ -209,11 +202,6 @@ def tls_problem(who: str, error: ssl.SSLError, tls: TlsFiles | None, host: str) 
     if "ALERT" in (error.reason or ""):
         return LiftlogError(text)
     return Unreachable(text)
-
-
-def _end_by_time(future: asyncio.Future[ClientReply]) -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())
 
 
 async def _introduce(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import trio
 
 from liftlog.api import wire
+from liftlog.api.ackgroups import ACKS_A_REQUEST, AckGroup, OpenGroups
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, SecureSession
 from liftlog.api.spans import release
@@ -23,6 +24,7 @@ from liftlog.messages import (
     ERR_INVALID,
     ERR_OVERLOAD,
     ClientGone,
+    ClientMessage,
     ClientRequest,
     ErrorReply,
     Event,
@@ -46,12 +48,13 @@ READER_THREADS_MAX = 4
 """A read from a cold file occupies a thread until the disk has answered."""
 REQUESTS_MAX = 64
 """Requests of one client connection that may be in work, but for pulls that wait; beyond it the connection is
-not read.
+not read. Of acks of one message ACKS_A_REQUEST count as one.
 """
 PULLS_MAX = 512
 """Pulls of one client connection that may wait for messages; beyond it they are refused."""
 REQUEST_COST_BYTES = 1024
-"""What a request in work counts for besides its frame."""
+"""What a request in work counts for besides its frame; an ack of one message for a part of that."""
+ACK_COST_BYTES = REQUEST_COST_BYTES // ACKS_A_REQUEST
 TLS_COST_BYTES = 96 * 1024
 """What a connection over TLS counts for while it stands: what OpenSSL keeps, and a piece that is sealed."""
 JOINED_MAX = 64 * 1024
@@ -183,8 +186,10 @@ class ClientConnection:
         self.secret = secret
         self.rights = rights
         self.queue = SendQueue(door.limits.connection_bytes, door.budget)
-        self._waiting: dict[ClientRef, int] = {}
-        """Bytes of each request in work, or that waits."""
+        self._waiting: dict[ClientRef, _InWork] = {}
+        """Requests in work, or that wait."""
+        self._in_work = 0
+        """What those in work count for, of REQUESTS_MAX times ACKS_A_REQUEST."""
         self._pulls: set[ClientRef] = set()
         """Those of them that wait for messages of a consumer."""
         self._requested = 0
@@ -208,7 +213,7 @@ class ClientConnection:
     @property
     def _is_full(self) -> bool:
         """Whether as many requests are in work as may be."""
-        return len(self._waiting) - len(self._pulls) >= REQUESTS_MAX
+        return self._in_work >= REQUESTS_MAX * ACKS_A_REQUEST
 
     async def read(self, one: Incoming, opener: FrameOpener) -> None:
         """Turn calls into events until the client hangs up. Raises InputRefused, NETWORK_ERRORS."""
@@ -232,45 +237,66 @@ class ClientConnection:
                     while self._is_full:
                         self._room = trio.Event()
                         await self._room.wait()
-                self._ask(asked, size + REQUEST_COST_BYTES, asking)
+                self._ask(asked, size, asking)
             self._take(asking)
 
-    def _ask(self, call: wire.ClientCall, cost: int, asking: _Asking) -> None:
+    def _ask(self, call: wire.ClientCall, size: int, asking: _Asking) -> None:
         """Take in a call: as one of `asking`, if it is a request that the node is to take in."""
-        number = call.number
-        problem = wire.request_problem(call.request)
+        number, request = call.number, call.request
+        problem = wire.request_problem(request)
         if problem:
             self._refuse(number, ErrorReply(ERR_INVALID, problem, False))
             return
-        missing = self._door.gate.refusal(self.rights, call.request)
+        missing = self._door.gate.refusal(self.rights, request)
         if missing is not None:
             self._refuse(number, missing)
             return
-        waits = isinstance(call.request, PullRequest) and call.request.wait_ms > 0
+        group, begun = asking.open.take(number, request)
+        if group is not None:
+            if begun:
+                group.client = self._door.clients.register(lambda reply: self._respond_acks(group, reply))
+                asking.asked.append((group.client, group))
+            self._count(group.client, 1, size + ACK_COST_BYTES, asking)
+            return
+        waits = isinstance(request, PullRequest) and request.wait_ms > 0
         if waits and len(self._pulls) >= PULLS_MAX:
             text = f"{PULLS_MAX} pulls of this connection wait for messages, and no more may"
             text = f"{text}: wait for answers, or open another connection"
             self._refuse(number, ErrorReply(ERR_OVERLOAD, text, True))
             return
         client = self._door.clients.register(lambda reply: self._respond(client, number, reply))
-        self._waiting[client] = cost
         if waits:
             self._pulls.add(client)
+        asking.asked.append((client, request))
+        self._count(client, 0 if waits else ACKS_A_REQUEST, size + REQUEST_COST_BYTES, asking)
+
+    def _count(self, client: ClientRef, share: int, cost: int, asking: _Asking) -> None:
+        """It is in work now, or more of it."""
+        work = self._waiting.setdefault(client, _InWork())
+        work.share += share
+        work.cost += cost
+        self._in_work += share
         asking.cost += cost
-        asking.requests.append(ClientRequest(client, call.request))
+
+    def _is_done(self, client: ClientRef) -> None:
+        """The node has answered; what is short leaves at the end of the wake-up, together."""
+        work = self._waiting.pop(client, None)
+        if work is not None:
+            self._in_work -= work.share
+            self._answered += work.cost
+        self._pulls.discard(client)
+        self._door.answers(self)
 
     def _take(self, asking: _Asking) -> None:
         """Have the node take in what was asked. Raises WireError if there is no room."""
-        if asking.requests:
+        if asking.asked:
             self.resize(asking.cost)
             if not self._left:
-                self._door.take(asking.requests)
+                self._door.take(asking.events())
 
     def _respond(self, client: ClientRef, number: int, reply: object) -> None:
-        """The node has answered. What is short leaves at the end of the wake-up, together."""
-        self._answered += self._waiting.pop(client, 0)
-        self._pulls.discard(client)
-        self._door.answers(self)
+        """The node has answered a request."""
+        self._is_done(client)
         if isinstance(reply, SpannedRead):
             self.flush()
             if self._left:
@@ -280,11 +306,19 @@ class ClientConnection:
             self._door.counters["network.span_bytes"] += sum(span.length for span in reply.spans)
             self._send(*wire.spanned_frame(number, reply))
             return
-        frame = wire.encode_frame((number, self._door.gate.shown(self.rights, reply)))
-        if self._answer_bytes + len(frame) > JOINED_MAX:
+        self._queue(wire.encode_frame((number, self._door.gate.shown(self.rights, reply))))
+
+    def _respond_acks(self, group: AckGroup, reply: object) -> None:
+        """The node has answered acks that came together: each hears of its own message (K3)."""
+        self._is_done(group.client)
+        for numbers, told in group.answers(reply):
+            self._queue(wire.answer_frames(numbers, told))
+
+    def _queue(self, frames: bytes) -> None:
+        if self._answer_bytes + len(frames) > JOINED_MAX:
             self.flush()
-        self._answers.append(frame)
-        self._answer_bytes += len(frame)
+        self._answers.append(frames)
+        self._answer_bytes += len(frames)
 
     def flush(self) -> None:
         """Queue what was answered; these requests occupy nothing any more."""
@@ -334,9 +368,25 @@ class ClientConnection:
         self._pulls.clear()
 
 
-class _Asking:
-    """Requests that one read has brought, and what they count for together."""
+class _InWork:
+    """A request that the node has not answered, or acks that came together. `share`: see `share_of`."""
+
+    __slots__ = ("cost", "share")
 
     def __init__(self) -> None:
-        self.requests: list[Event] = []
+        self.cost = self.share = 0
+
+
+class _Asking:
+    """What one read has brought for the node, and what that counts for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[ClientRef, ClientMessage | AckGroup]] = []
+        self.open = OpenGroups()
         self.cost = 0
+
+    def events(self) -> list[Event]:
+        return [
+            ClientRequest(client, one.request if isinstance(one, AckGroup) else one)
+            for client, one in self.asked
+        ]

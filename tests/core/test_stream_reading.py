@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
+from liftlog.api.ackgroups import ACKS_A_REQUEST, share_of
 from liftlog.client import EARLIEST, END, FOREVER, LATEST, NEW, At, Gap, RecordsGone, nodes
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.reading import BUFFER_BYTES_MIN, ByteBudget, StreamReading
-from liftlog.messages import ERR_COMPACTED, ERR_NOT_FOUND, OffsetRequest, StreamInfoRequest
-from liftlog.types import LiftlogError
+from liftlog.messages import (
+    ERR_COMPACTED,
+    ERR_NOT_FOUND,
+    ClientMessage,
+    OffsetRequest,
+    SettleRequest,
+    StreamInfoRequest,
+)
+from liftlog.types import LiftlogError, PartitionId
 from tests.core.client_fakes import FakeCluster, batches, settled
 
 Found = list[tuple[int, int]]
@@ -75,17 +83,33 @@ class Waits(Opened):
         cls.made += 1
         return cls()
 
-    async def call(self, request: object, timeout_s: float) -> int:
-        self.in_work += 1
+    async def call(self, request: ClientMessage, timeout_s: float) -> float:
+        self.in_work += share_of(request)
         await self.over.wait()
-        return self.in_work
+        return self.in_work / ACKS_A_REQUEST
+
+
+ASKS = StreamInfoRequest()
+ACKS = SettleRequest(PartitionId(7, 0), 1, "ack", [(5, 1)])
 
 
 @pytest.mark.parametrize(
-    ("requests", "open_to", "connections", "most"), [(100, 99, 3, 48), (900, 99, 16, 57), (100, 2, 2, 50)]
+    ("request_", "requests", "open_to", "connections", "most"),
+    [
+        (ASKS, 100, 99, 3, 48),
+        (ASKS, 900, 99, 16, 57),
+        (ASKS, 100, 2, 2, 50),
+        (ACKS, 384, 99, 1, 48),
+        (ACKS, 385, 99, 2, 48),
+    ],
 )
 def test_requests_that_wait_do_not_hold_up_others_of_a_client(
-    monkeypatch: pytest.MonkeyPatch, requests: int, open_to: int, connections: int, most: int
+    monkeypatch: pytest.MonkeyPatch,
+    request_: ClientMessage,
+    requests: int,
+    open_to: int,
+    connections: int,
+    most: int,
 ) -> None:
     """A node takes 64 of a connection: a member of a group that read 100 partitions could not ask for
     anything else, and was taken for dead."""
@@ -97,9 +121,10 @@ def test_requests_that_wait_do_not_hold_up_others_of_a_client(
         Waits.over = asyncio.Event()
         pool = nodes.NodePool(lambda: nodes.Access("c"), 1.0)
         asked = [
-            asyncio.create_task(pool.call(1, "h:1", StreamInfoRequest(), 1.0)) for _ in range(requests)
+            asyncio.create_task(pool.call(1, "h:1", request_, 1.0)) for _ in range(requests)
         ]
-        while sum(one.in_work for one in pool._connections.get("h:1", ())) < requests:
+        whole = requests * share_of(request_)
+        while sum(one.in_work for one in pool._connections.get("h:1", ())) < whole:
             await asyncio.sleep(0)
         Waits.over.set()
         found = await asyncio.gather(*asked)

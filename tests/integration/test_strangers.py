@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from liftlog.api import wire
+from liftlog.api.ackgroups import ACKS_A_REQUEST
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.handshake import (
     CLIENT,
@@ -44,6 +45,7 @@ from liftlog.messages import (
     PullReply,
     PullRequest,
     Received,
+    SettledReply,
     SettleRequest,
 )
 from liftlog.real.door import REQUESTS_MAX
@@ -392,13 +394,13 @@ async def test_pulls_that_wait_take_no_request_s_place_and_have_a_bound_of_their
         for number in range(REQUESTS_MAX + 20):
             await client.send((number, PullRequest(partition, 1, wait_ms=2000)))
         for number in range(500, 500 + REQUESTS_MAX):
-            await client.send((number, SettleRequest(partition, 1, "ack", [(0, 1)])))
+            await client.send((number, SettleRequest(partition, 1, "nak", [(0, 1)])))
         await eventually(lambda: len(node.asked) == 2 * REQUESTS_MAX + 20, "all of them in work")
         # Nothing more is read now, until an answer has left.
         await client.send((900, PullRequest(partition, 1, wait_ms=2000)))
         node.ports.answer(node.asked[-1], DoneReply("acked"))
-        acked, answer = await client.answers(2)
-        assert (acked.number, acked.reply) == (500 + REQUESTS_MAX - 1, DoneReply("acked"))
+        done, answer = await client.answers(2)
+        assert (done.number, done.reply) == (500 + REQUESTS_MAX - 1, DoneReply("acked"))
         refused = answer.reply
         assert answer.number == 900
         assert isinstance(refused, ErrorReply) and (refused.code, refused.retryable) == (ERR_OVERLOAD, True)
@@ -412,19 +414,70 @@ async def test_pulls_that_wait_take_no_request_s_place_and_have_a_bound_of_their
 async def test_what_one_read_brings_is_taken_in_at_once_as_far_as_there_is_room() -> None:
     node = Node()
     partition = PartitionId(7, 0)
-    acks = [(number, SettleRequest(partition, 1, "ack", [(number, 1)])) for number in range(REQUESTS_MAX + 3)]
+    naks = [(number, SettleRequest(partition, 1, "nak", [(number, 1)])) for number in range(REQUESTS_MAX + 3)]
     async with running(node):
         client = await call(node.ports.client_address)
-        await client.send(*acks[:3])
+        await client.send(*naks[:3])
         await eventually(lambda: len(node.asked) == 3, "three requests")
         assert node.ports.together == [3]
-        await client.send(*acks[3:])
+        await client.send(*naks[3:])
         await eventually(lambda: len(node.asked) == REQUESTS_MAX, "as many as may be in work")
         assert node.ports.together == [3, REQUESTS_MAX - 3]
         for one in node.asked[:3]:
-            node.ports.answer(one, DoneReply("acked"))
+            node.ports.answer(one, DoneReply("put off"))
         await eventually(lambda: len(node.asked) == REQUESTS_MAX + 3, "all of them")
         assert node.ports.together == [3, REQUESTS_MAX - 3, 3]
+
+
+def acked(node: Node) -> list[list[tuple[int, int]]]:
+    """What the node was asked to take as done, by request."""
+    requests = [event.request for event in node.events if isinstance(event, ClientRequest)]
+    return [request.runs for request in requests if isinstance(request, SettleRequest)]
+
+
+async def test_acks_that_one_read_brings_are_one_request_and_each_is_answered() -> None:
+    node = Node()
+    partition = PartitionId(7, 0)
+    acks = [(number, SettleRequest(partition, 1, "ack", [(number, 1)])) for number in range(103)]
+    async with running(node):
+        client = await call(node.ports.client_address)
+        await client.send(*acks[:100], (9000, PullRequest(partition, 1)), *acks[100:])
+        await eventually(lambda: len(node.asked) == 3, "acks, a pull, acks")
+        assert acked(node) == [[(0, 100)], [(100, 3)]]
+        # What is not known is told to those who have acked it.
+        node.ports.answer(node.asked[0], SettledReply(partition, 1, 70, [(40, 2)]))
+        assert {one.number: one.reply for one in await client.answers(100)} == {
+            number: SettledReply(partition, 1, 70, [(number, 1)] if number in (40, 41) else [])
+            for number in range(100)
+        }
+        error = ErrorReply(ERR_OVERLOAD, "later", True)
+        node.ports.answer(node.asked[2], error)
+        assert [(one.number, one.reply) for one in await client.answers(3)] == [
+            (number, error) for number in (100, 101, 102)
+        ]
+
+
+async def test_of_acks_more_may_be_in_work_and_beyond_that_nothing_is_read() -> None:
+    node = Node()
+    partition = PartitionId(7, 0)
+    most = REQUESTS_MAX * ACKS_A_REQUEST
+    acks = [(number, SettleRequest(partition, 1, "ack", [(number, 1)])) for number in range(most + 3)]
+    async with running(node):
+        client = await call(node.ports.client_address)
+        await client.send(*acks)
+
+        def named() -> int:
+            return sum(length for runs in acked(node) for _, length in runs)
+
+        await eventually(lambda: named() == most, "as many as may be in work")
+        taken = node.asked
+        for one in taken:
+            node.ports.answer(one, DoneReply("acked"))
+        await eventually(lambda: named() == most + 3, "all of them")
+        for one in node.asked[len(taken) :]:
+            node.ports.answer(one, DoneReply("acked"))
+        assert len({one.number for one in await client.answers(most + 3)}) == most + 3
+        await eventually(lambda: node.count("memory_bytes") == 0, "nothing that is occupied")
 
 
 async def ask(node: Node, client: Known, count: int) -> list[ClientRef]:

@@ -461,10 +461,17 @@ class ConsumerTruth:
         """A client is about to say that these are done."""
         self._of(number).said.update(offsets)
 
-    def settled(self, number: int, offsets: Sequence[int], journal: int) -> None:
-        """A leader says that these are done, below an offset of the journal. AckStays."""
+    def settled(
+        self, number: int, offsets: Sequence[int], journal: int, foreign: Sequence[int] = ()
+    ) -> None:
+        """A leader says that these are done, below an offset of the journal. AckStays. `foreign`: it speaks
+        of these, too, and nobody has asked for them.
+        """
         self._checks("AckStays")
         consumer = self._of(number)
+        if foreign:
+            text = f"who acked other messages is told of {foreign} that no delivery is known"
+            raise self._violation("AckStays", consumer, text)
         for offset in offsets:
             end = consumer.done.get(offset, 0)
             if end == 0 and (offset < self._log_start() or self._is_deleted(offset)):

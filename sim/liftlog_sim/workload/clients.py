@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from liftlog.api.ackgroups import AckGroup, OpenGroups, PlantedBugs, acked_alone
 from liftlog.core.metadata.records import StreamState
 from liftlog.messages import ClientGone, ClientMessage, ClientRequest
 from liftlog.subjects.grammar import matches
@@ -16,7 +17,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
-from liftlog_sim.truth.authors import Author, Authors
+from liftlog_sim.truth.authors import Author
 from liftlog_sim.truth.lasts import ExpectedLast
 from liftlog_sim.workload.numbering import NumbersInUse
 from liftlog_sim.workload.operations import ClientOperation
@@ -25,12 +26,14 @@ from liftlog_sim.workload.targets import Target
 
 LEAST_US = 200
 """For so long a client's request or its answer is on its way, at least."""
+JOINED_SHARE = 0.5
+"""How often acks that arrive in one instant come through a door that joins them."""
 
 OnReply = Callable[[Any], object]
 
 
 class _Pending:
-    __slots__ = ("author", "back_us", "node", "on_reply")
+    __slots__ = ("author", "back_us", "joined", "node", "on_reply")
 
     def __init__(self, node: int, on_reply: OnReply, author: Author | None, back_us: int) -> None:
         self.node = node
@@ -38,16 +41,24 @@ class _Pending:
         """How long an answer takes, and the news that the server is gone."""
         self.on_reply = on_reply
         self.author = author
+        self.joined = False
+        """The node was asked by another one of its group."""
 
 
 class ClientHub:
     """Connections between clients and nodes. A request is answered, or ends with None: outcome unknown."""
 
-    __slots__ = ("_authors", "_cluster", "_next", "_pending", "on_request")
+    __slots__ = ("_account", "_bugs", "_cluster", "_doors", "_groups", "_next", "_pending", "on_request")
 
-    def __init__(self, cluster: Cluster, authors: Authors) -> None:
+    def __init__(self, cluster: Cluster, account: Account) -> None:
         self._cluster = cluster
-        self._authors = authors
+        self._account = account
+        self._doors: dict[tuple[int, str], OpenGroups] = {}
+        """By node and way, acks that arrive in this instant at a door that joins them (K3)."""
+        mutants = account.mutants
+        self._bugs = PlantedBugs(mutants.ack_group_names_first, mutants.ack_group_answered_whole)
+        self._groups: dict[int, AckGroup] = {}
+        """Those that the node has not answered, by the client that it is to answer."""
         self._pending: dict[int, _Pending] = {}
         self._next = 0
         self.on_request: Callable[[ClientMessage], None] = lambda request: None
@@ -67,21 +78,29 @@ class ClientHub:
         self.on_request(request)
         self._next += 1
         client = self._next
-        author = self._authors.asks(request)
+        author = self._account.authors.asks(request)
         draws = self._cluster.chances.draws("ways", way or name)
         jitter_us = self._cluster.knobs.client_jitter_us
         there_us = LEAST_US + draws.randrange(jitter_us + 1)
         back_us = LEAST_US + draws.randrange(jitter_us + 1)
         self._pending[client] = _Pending(node, on_reply, author, back_us)
         kernel = self._cluster.kernel
-        kernel.after(there_us, self._arrive, client, request)
+        joins = way and acked_alone(request) is not None
+        if joins and self._cluster.chances.draws("doors", way).random() < JOINED_SHARE:
+            kernel.after(there_us, self._join, (client, way), request)
+        else:
+            kernel.after(there_us, self._arrive, client, request)
         kernel.after(timeout_us, self._timeout, client)
 
     def replied(self, client: int, reply: object) -> None:
         """A node answers."""
-        pending = self._pending.get(client)
-        if pending is not None:
-            self._cluster.kernel.after(pending.back_us, self._deliver, client, reply)
+        group = self._groups.pop(client, None)
+        answers = [([client], reply)] if group is None else group.answers(reply)
+        for numbers, told in answers:
+            for number in numbers:
+                pending = self._pending.get(number)
+                if pending is not None:
+                    self._cluster.kernel.after(pending.back_us, self._deliver, number, told)
 
     def server_gone(self, node: int) -> None:
         """A node's process died: its connections break."""
@@ -99,16 +118,43 @@ class ClientHub:
         else:
             self._deliver(client, None)
 
+    def _join(self, asked: tuple[int, str], request: ClientMessage) -> None:
+        """As `_arrive`, at a door that hands over as one what this instant brings."""
+        client, way = asked
+        pending = self._pending.get(client)
+        if pending is None or not self._cluster.machines[pending.node].up:
+            self._arrive(client, request)
+            return
+        door = pending.node, way
+        group, begun = self._doors.setdefault(door, OpenGroups(self._bugs)).take(client, request)
+        assert group is not None
+        pending.joined = not begun
+        if begun:
+            group.client = ClientRef(client)
+            self._cluster.kernel.after(0, self._hand_over, door, group)
+        else:
+            self._account.count("acks joined by a door")
+
+    def _hand_over(self, door: tuple[int, str], group: AckGroup) -> None:
+        """The instant is over."""
+        del self._doors[door]
+        if group.client in self._pending:
+            self._groups[group.client] = group
+            self._arrive(group.client, group.request)
+
     def _deliver(self, client: int, reply: object) -> None:
+        self._groups.pop(client, None)
         pending = self._pending.pop(client, None)
         if pending is not None:
             self._goes(pending)
             pending.on_reply(reply)
 
     def _timeout(self, client: int, second: object) -> None:
+        self._groups.pop(client, None)
         pending = self._pending.pop(client, None)
         if pending is not None:
-            self._cluster.machines[pending.node].post(ClientGone(ClientRef(client)))
+            if not pending.joined:
+                self._cluster.machines[pending.node].post(ClientGone(ClientRef(client)))
             self._goes(pending)
             pending.on_reply(None)
 
@@ -124,7 +170,7 @@ class Clientele:
     def __init__(self, cluster: Cluster, account: Account, *, keep_values: bool) -> None:
         self.cluster = cluster
         self.account = account
-        self.hub = ClientHub(cluster, account.authors)
+        self.hub = ClientHub(cluster, account)
         self.keep_values = keep_values
         """Whether reads remember the values they saw, for a history."""
         self.targets: list[Target] = []

@@ -392,8 +392,10 @@ class ConsumingClient:
         self._account.consumers(target.partition).served(request.consumer, asked_us)
         self._account.count("messages settled")
         unknown = set(offsets_of(reply.unknown))
-        known = [offset for offset in offsets_of(request.runs) if offset not in unknown]
-        self._account.consumers(target.partition).settled(request.consumer, known, reply.journal)
+        asked = dict.fromkeys(offsets_of(request.runs))
+        known = [offset for offset in asked if offset not in unknown]
+        foreign = [offset for offset in sorted(unknown) if offset not in asked]
+        self._account.consumers(target.partition).settled(request.consumer, known, reply.journal, foreign)
 
 
 class Settling:
