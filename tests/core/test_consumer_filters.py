@@ -152,14 +152,18 @@ def test_filters_that_no_consumer_can_have_are_refused() -> None:
 
 
 def test_r26_in_a_work_queue_no_two_consumers_come_to_be_given_the_same() -> None:
-    world, partition = queue()
+    world, partition = queue(0)
     made(world, partition, OF_A, "one")
     other = msgspec.structs.replace(OF_A, filter="b")
     number = made(world, partition, other, "two")
     refused = alters(world, partition, number, other, msgspec.structs.replace(other, filter=">"))
     assert "consumer 'one' may be given the same messages" in refused.description
-    told = alters(world, partition, number, other, msgspec.structs.replace(other, filter="c"))
-    assert told.consumers[0].config.filter == "c"
+    of_c = msgspec.structs.replace(other, filter="c")
+    mixed(world, partition, "b")
+    assert list(given_to(pull(world, partition, number))) == [0]
+    assert "1 messages of consumer 'two' wait" in alters(world, partition, number, other, of_c).description
+    settle(world, partition, number, "ack", 0)
+    assert alters(world, partition, number, other, of_c).consumers[0].config == of_c
 
 
 def test_r27_what_a_consumer_wants_no_more_goes_and_what_it_has_stays() -> None:

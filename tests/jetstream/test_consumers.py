@@ -461,6 +461,21 @@ async def test_filters_of_a_work_queue_stay_apart(user: User) -> None:
     assert told["config"]["filter_subject"] == user.subject("c")
 
 
+@proves(C, UPDATED, "filter_subject on a workqueue, with messages that wait for acks")
+@differs("refused until they are acked: another consumer could be given them too")
+async def test_filters_of_a_work_queue_stay_where_messages_wait(user: User) -> None:
+    await user.stream(retention="workqueue")
+    await user.make_consumer(filter_subject=user.subject("a"))
+    await user.publish("1")
+    (message,) = (await user.pull(messages=1)).messages
+    told = await user.make_consumer(filter_subject=user.subject("b"))
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10012)
+        await message.ack_sync()
+        told = await user.make_consumer(filter_subject=user.subject("b"))
+    assert told["config"]["filter_subject"] == user.subject("b")
+
+
 INFO = "CONSUMER.INFO"
 
 

@@ -83,8 +83,8 @@ FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WOR
 """The words of the subjects that the filters let through, where they have one."""
 OTHERS = {"some-0": (WORDS[1],), "some-1": (WORDS[1], WORDS[2]), "last-0": (WORDS[2],)}
 """What they let through when their filters are altered."""
-REFILTERED_SHARE = 0.6
-"""How often they are when such a consumer is altered."""
+REFILTERED_SHARE = 0.05
+"""How often that is done where something is done with such a consumer."""
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
 """Consumers of a work queue that somebody asks for. Of those that may be given the same the first is made;
 the last of these is never."""
@@ -223,6 +223,9 @@ class ConsumingClient:
         if self.kernel.now_us < self._shared.alone_until.get((target.partition, name), 0):
             return
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
+        if number and name in OTHERS and turn.draws.part("filters").random() < REFILTERED_SHARE:
+            self._alter(target, name, number, turn, refilters=True)
+            return
         former = self._former.get((target, name), 0)
         deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
         deleted = 0.0 if self._cluster.knobs.consumers_stay else deleted
@@ -300,9 +303,9 @@ class ConsumingClient:
         request = DeleteConsumerRequest(target.partition, name)
         self.ask(turn.name, target, request, turn.draws, answered)
 
-    def _alter(self, target: Target, name: str, number: int, turn: Turn) -> None:
-        """Have it wait otherwise for acks, or be given others, and now and then pause for a while, or be
-        again as it was made.
+    def _alter(self, target: Target, name: str, number: int, turn: Turn, refilters: bool = False) -> None:
+        """Have it wait otherwise for acks, and now and then pause for a while, or be again as it was made.
+        `refilters`: have it be given others.
         """
         draws = turn.draws.part("alter")
         made = config_of(target, name)
@@ -314,8 +317,8 @@ class ConsumingClient:
             pause_until_ms=until_ms,
             inactive_ms=LONGER * made.inactive_ms,
         )
-        if name in OTHERS and draws.part("filters").random() < REFILTERED_SHARE:
-            other = filtered(other, target, OTHERS[name])
+        if refilters:
+            other = filtered(made, target, OTHERS[name])
         known = self._known.get((target, name), made)
         config = made if known != made else other
 

@@ -45,6 +45,7 @@ from liftlog.messages import (
     DELIVER_TIME,
     ERR_FAILED,
     ERR_INDEX_FULL,
+    ERR_INVALID,
     ERR_NOT_READY,
     LAST_OF_EACH,
     AlterConsumerRequest,
@@ -346,6 +347,11 @@ class ConsumerMaking:
         is_queue = self._data.config is not None and self._data.config.is_queue
         if refusal is not None or not is_queue or config.patterns == consumer.config.patterns:
             return refusal
+        flight = self._desk.flight(consumer.number)
+        if flight is not None and flight.waiting:
+            text = f"{flight.waiting} messages of consumer {consumer.name!r} wait for an ack, and another"
+            text = f"{text} consumer of this work queue may come to be given them too: ack them first"
+            return ErrorReply(ERR_INVALID, text, False)
         return self._is_shared(consumer.name, config)
 
     def changes(self, number: int) -> bool:
