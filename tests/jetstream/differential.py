@@ -126,7 +126,7 @@ def draw(seed: int, length: int = 25) -> list[Step]:
         plan.insert(second, ("given", {"away": False}))
         plan.insert(first, ("given", {"away": True}))
     altering = random.Random(f"filters {seed}")
-    if config.get("retention") != "interest" and altering.random() < 0.4:
+    if "retention" not in config and altering.random() < 0.4:
         for _ in range(altering.randrange(1, 3)):
             given = {"name": altering.choice(("C0", "C0", "C1"))}
             given["filter"] = altering.choice(("a", "b", "c.*", ""))
@@ -491,14 +491,14 @@ class Performer:
         await self._settled()
         if name not in self.consumers:
             return "nobody"
-        given = await self._pull(name, 100, wait_ms=200)
+        await self._pull(name, 100, wait_ms=200)
         named = {key: one for key, one in self.consumers[name].items() if not key.startswith("filter")}
         config = named | ({"filter_subject": filter} if filter else {})
         wanted = {"durable_name": name, "ack_wait": 600 * SECOND} | self._named(config)
         told = await self.user.make_consumer(name, **wanted)
         if "error" not in told:
             self.consumers[name] = config
-        return [given, self._plain(told)]
+        return [told.get("error", {}).get("err_code"), told.get("num_pending"), told.get("num_ack_pending")]
 
     async def _consumer_info(self, name: str) -> Any:
         await self._settled()
