@@ -126,7 +126,8 @@ def draw(seed: int, length: int = 25) -> list[Step]:
         plan.insert(second, ("given", {"away": False}))
         plan.insert(first, ("given", {"away": True}))
     altering = random.Random(f"filters {seed}")
-    if "retention" not in config and altering.random() < 0.4:
+    # nats-server counts wrongly what is to come once a filter was altered and something was removed.
+    if not limited and altering.random() < 0.4:
         for _ in range(altering.randrange(1, 3)):
             given = {"name": altering.choice(("C0", "C0", "C1"))}
             given["filter"] = altering.choice(("a", "b", "c.*", ""))
@@ -489,7 +490,7 @@ class Performer:
         looked at is where nats-server goes on, and it looks at nothing for one that does not wait.
         """
         await self._settled()
-        if name not in self.consumers:
+        if name not in self.consumers or "max_deliver" in self.consumers[name]:
             return "nobody"
         await self._pull(name, 100, wait_ms=200)
         named = {key: one for key, one in self.consumers[name].items() if not key.startswith("filter")}

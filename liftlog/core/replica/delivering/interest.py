@@ -62,8 +62,8 @@ class Interest:
     """Of one leader, in one epoch. `log`: the journal; `office`: of the data."""
 
     __slots__ = (
-        *("_at", "_ctx", "_data", "_due", "_ended", "_first_patterns", "_log", "_looking", "_making"),
-        *("_office", "_on", "_pause", "_purges", "_removed", "_seen", "_window", "asked"),
+        *("_at", "_ctx", "_data", "_due", "_ended", "_log", "_looking", "_making", "_office", "_on"),
+        *("_pause", "_purges", "_removed", "_seen", "_window", "asked"),
     )
 
     def __init__(
@@ -92,8 +92,6 @@ class Interest:
         self._looking = OffsetSet()
         """What is looked at now, from `_at` on; what becomes due meanwhile is looked at behind it."""
         self._at = 0
-        self._first_patterns: dict[int, tuple[str, ...]] = {}
-        """For a planted bug: by number, the filters that consumers had first."""
         self._window: LookedAt | None = None
         """What the index was asked about."""
         self._pause = Pause(self._ctx)
@@ -119,7 +117,8 @@ class Interest:
 
     def altered(self) -> None:
         """A consumer has other filters, by what is folded: it may want some no more."""
-        self.dropped()
+        if not self._ctx.mutants.interest_alteration_unseen:
+            self.dropped()
 
     def tick(self) -> bool:
         """A tick of a leader that serves consumers. Whether entries were written."""
@@ -176,7 +175,7 @@ class Interest:
         start, end = first.start, min(first.start + CHUNK, self._seen)
         patterns: list[str] = []
         for one in self._consumers():
-            begins, theirs = max(one.position, one.since), self._patterns(one)
+            begins, theirs = max(one.position, one.since), one.config.patterns
             if theirs and self._ctx.mutants.interest_forgets_filters:
                 continue
             if begins <= start:
@@ -191,12 +190,7 @@ class Interest:
 
     def _numbers(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         there = self._removed.consumers.by_number
-        return tuple((number, self._patterns(one)) for number, one in there.items())
-
-    def _patterns(self, one: Consumer) -> tuple[str, ...]:
-        if self._ctx.mutants.interest_by_old_filters:
-            return self._first_patterns.setdefault(one.number, one.config.patterns)
-        return one.config.patterns
+        return tuple((number, one.config.patterns) for number, one in there.items())
 
     def _unwanted(self, window: LookedAt, matching: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
         """What of these is due, and there, and is wanted by nobody. `matching`: what the index says."""
