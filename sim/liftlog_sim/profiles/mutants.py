@@ -356,8 +356,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader goes on to give what a consumer's filters matched before they were altered"),
     ("counted_by_old_filters", "K8", "consumers",
      "what is to come is told by filters that a consumer has no more"),
-    ("interest_alteration_unseen", "R27", "consumers",
-     "what a consumer wants no more since its filters were altered is not looked at"),
     ("first_filter_only", "K6", "consumers",
      "of a consumer's filters the first alone lets anything through"),
     ("door_acks_at_once", "K3", "doors",

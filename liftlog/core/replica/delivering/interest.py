@@ -117,8 +117,7 @@ class Interest:
 
     def altered(self) -> None:
         """A consumer has other filters, by what is folded: it may want some no more."""
-        if not self._ctx.mutants.interest_alteration_unseen:
-            self.dropped()
+        self.dropped()
 
     def tick(self) -> bool:
         """A tick of a leader that serves consumers. Whether entries were written."""
