@@ -112,9 +112,12 @@ class PullConsumer:
         return (await consumers_of(self._reader, self._name))[0]
 
     async def alter(self, **changes: object) -> ConsumerInfo:
-        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins, or
-        its filters. With `pause_until_ms` nothing is delivered before that time, by its
-        leader's clock. Raises RequestFailed, with code "already-exists" if somebody else altered it.
+        """Give it other values of `ConsumerConfig`, such as `ack_wait_ms=5000`: but not where it begins.
+        With another `filter`, or other `filters`, it is given what these match from its position on; what it
+        was given already comes again as before, if it is not acked. With `pause_until_ms` nothing is
+        delivered before that time, by its leader's clock.
+
+        Raises RequestFailed, with code "already-exists" if somebody else altered it.
         """
         try:
             config = msgspec.structs.replace(self.config, **changes)

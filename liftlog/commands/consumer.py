@@ -129,13 +129,15 @@ def _add_limits(add: argparse.ArgumentParser) -> None:
 
 
 def _add_alter(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    alter = actions.add_parser("alter", help="have a consumer wait otherwise for acks, or pause it")
+    alter = actions.add_parser("alter", help="have a consumer wait otherwise, filter, or pause")
     _name(alter)
     alter.add_argument("--ack-wait", type=duration_ms, metavar="TIME")
     alter.add_argument("--backoff", type=_durations, metavar="TIMES")
     alter.add_argument("--max-deliver", type=natural, metavar="N")
     alter.add_argument("--dead-letter", metavar="SUBJECT", help="'' for none")
     alter.add_argument("--max-ack-pending", type=positive_count, metavar="N")
+    given = "in place of all filters: only what matches, of what it has not come to yet; '' for all"
+    alter.add_argument("--filter", action="append", metavar="PATTERN", help=given)
     gone = "remove it when nobody has used it for so long; 0 = never"
     alter.add_argument("--inactive", type=duration_ms, metavar="TIME", help=gone)
     said = "in place of all"
@@ -237,6 +239,8 @@ async def _alter(args: argparse.Namespace) -> int:
         "notes": tuple(args.note) if args.note else None,
     }
     changes = {name: value for name, value in asked.items() if value is not None}
+    if args.filter is not None:
+        changes |= {"filter": args.filter[0], "filters": tuple(args.filter[1:])}
     if args.pause is not None:
         changes["pause_until_ms"] = 0 if args.pause == "now" else _moment("--pause", args.pause)
     if not changes:

@@ -392,8 +392,6 @@ def check_update(old: JsConsumerConfig, new: JsConsumerConfig) -> None:
     for field, said in IMMUTABLE.items():
         if getattr(old, field) != getattr(new, field):
             raise CONSUMER_CREATE.because(f"{said} can not be updated")
-    if old.filters != new.filters:
-        raise CONSUMER_CREATE.because("filters cannot be altered here: delete it, and make it anew")
     for field in ("priority_policy", "priority_groups", "priority_timeout"):
         if getattr(old, field) != getattr(new, field):
             raise CONSUMER_CREATE.because(f"{field} cannot be altered here: delete it, and make it anew")

@@ -173,6 +173,8 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
         if request.action == "create":
             raise faults.CONSUMER_EXISTS.because()
         check_update(known.config, config)
+        if known.config.filters != config.filters:
+            await refuse_shared(room, stream, config)
         await _alter(known, config)
     if config.is_push:
         await room.push_soon(stream.config.name)

@@ -28,7 +28,7 @@ async def refuse_shared(room: Room, stream: StreamInfo, config: JsConsumerConfig
         return
     if config.deliver_policy != "all":
         raise faults.QUEUE_NOT_ALL.because()
-    others = await room.client.consumers(stream)
+    others = [each for each in await room.client.consumers(stream) if each.name != config.name]
     if others and not config.filters:
         raise faults.QUEUE_UNFILTERED.because()
     for other in others:

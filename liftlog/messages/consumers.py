@@ -180,8 +180,8 @@ class CreateConsumerRequest(Struct):
 
 
 class AlterConsumerRequest(Struct):
-    """K1: from now on it has this configuration, in which where it begins and its filters are as they
-    were. `consumer`: its number. `was`: what the client takes it to have; with another one, and not
+    """K1: from now on it has this configuration, in which where it begins is as it was. `consumer`: its
+    number. `was`: what the client takes it to have; with another one, and not
     `config`, the request is refused. Answered by `ConsumersReply`.
     """
 

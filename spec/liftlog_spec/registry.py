@@ -313,8 +313,9 @@ MODELS: dict[str, ModelEntry] = {
             "interest",
             "InterestMessages",
             "a message goes when every consumer that is to be given it is done, beside new leaders",
-            ("Records", "Entries", "Consumers", "Epochs"),
+            ("Records", "Entries", "Consumers", "Epochs", "Alterations"),
             small={"records": 1, "entries": 4},
+            may_be_none=("Alterations",),
         ),
         ModelEntry(
             "message-ids",

@@ -728,7 +728,7 @@ def test_k1_a_consumer_is_altered_by_an_entry_and_paused() -> None:
     wrong = AlterConsumerRequest(partition, number, NO_LOSS, ConsumerConfig())
     assert "was altered meanwhile" in asks(world, partition, wrong).description
     for config, text in (
-        (msgspec.structs.replace(slow, filter="a"), "filter of a consumer stays ''"),
+        (msgspec.structs.replace(slow, deliver="new"), "deliver of a consumer stays 'all'"),
         (msgspec.structs.replace(slow, backoff_ms=(1, 2, 3)), "leave out waits"),
         (msgspec.structs.replace(slow, notes=(("a", "x" * NOTES_BYTES_MAX),)), "8193 bytes"),
     ):

@@ -233,6 +233,11 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         await run("consumer", "add", "orders", "state", *state, "--note", "owner=us", "--inactive", "1h")
         shown = await run("consumer", "next", "orders", "state", "--count", "9", "--json")
         assert [json.loads(line)["offset"] for line in shown.splitlines()] == [1, 2]
+        other = ("consumer", "alter", "orders", "state", "--json")
+        told = json.loads(await run(*other, "--filter", "orders.paid", "--filter", "orders.sent"))
+        assert (told["config"]["filter"], told["config"]["filters"]) == ("orders.paid", ["orders.sent"])
+        told = json.loads(await run(*other, "--filter", ""))
+        assert (told["config"]["filter"], told["config"]["filters"], told["num_pending"]) == ("", [], 0)
         await run("consumer", "add", "orders", "since", "--deliver", "2026-05-01T12:00:00Z")
         alter = ("consumer", "alter", *billing, "--json")
         told = json.loads(await run(*alter, "--pause", "2999-01-01T00:00:00Z"))

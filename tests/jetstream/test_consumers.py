@@ -317,7 +317,8 @@ UPDATED = "CONSUMER.CREATE: changes"
         "max_deliver": {"max_deliver": 9},
         "max_ack_pending": {"max_ack_pending": 99},
         "description": {"description": "new"},
-        "filter_subject": Case({"filter_subject": "{name}.b"}, refused="for now: make it anew"),
+        "filter_subject": {"filter_subject": "{name}.b"},
+        "filter_subjects": {"filter_subjects": ["{name}.b", "{name}.c"]},
         "metadata": {"metadata": {"a": "b"}},
         "headers_only": {"headers_only": True},
         "max_batch": {"max_batch": 3},
@@ -355,6 +356,124 @@ async def test_what_cannot_be_changed_is_refused(user: User, given: dict[str, An
     await user.stream()
     await user.make_consumer(durable_name="C")
     assert await user.consumer_refused(**({"durable_name": "C"} | given)) == (500, 10012)
+
+
+@proves(C, UPDATED, "filter_subject: position, and what is to come")
+async def test_another_filter_holds_of_what_comes_next(user: User) -> None:
+    await user.stream()
+    for number in range(12):
+        await user.publish(str(number), to="abc"[number % 3])
+    first = await user.make_consumer(filter_subject=user.subject("a"), ack_wait=60 * SECOND)
+    assert first["num_pending"] == 4
+    given = (await user.pull({"batch": 2}, messages=2)).messages
+    await given[0].ack_sync()
+    told = await user.make_consumer(filter_subject=user.subject("b"), ack_wait=60 * SECOND)
+    assert (told["num_pending"], told["num_ack_pending"], told["delivered"]["stream_seq"]) == (3, 1, 4)
+    assert (await user.pull({"batch": 9, "no_wait": True}, messages=3)).data == [b"4", b"7", b"10"]
+    assert (await user.consumer_info()).num_pending == 0
+
+
+@proves(C, UPDATED, "filter_subject: what was delivered comes again")
+async def test_what_no_filter_matches_any_more_comes_again(user: User) -> None:
+    await user.stream()
+    await user.publish("1", "2")
+    await user.make_consumer(filter_subject=user.subject("a"), ack_wait=SECOND)
+    assert (await user.pull(messages=1)).data == [b"1"]
+    await user.make_consumer(filter_subject=user.subject("b"), ack_wait=SECOND)
+    again = await user.pull({"batch": 9, "expires": 3 * SECOND}, messages=1)
+    assert again.data == [b"1"]
+    await again.messages[0].ack_sync()
+    assert (await user.pull({"batch": 9, "no_wait": True})).data == []
+
+
+@proves(C, UPDATED, "filter_subject: what was passed over is not looked at again")
+async def test_what_was_passed_over_stays_so(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a")
+    await user.publish("2", to="b")
+    await user.make_consumer(filter_subject=user.subject("a"))
+    await (await user.pull(messages=1)).messages[0].ack_sync()
+    assert (await user.pull({"batch": 9, "expires": SECOND // 2})).data == []
+    told = await user.make_consumer(filter_subject=user.subject("b"))
+    assert told["num_pending"] == 0
+    await user.publish("3", to="b")
+    assert (await user.pull(messages=1)).data == [b"3"]
+
+
+@proves(C, UPDATED, "filter_subject: what was passed over by a pull that does not wait")
+@differs("passed over is what a pull has looked at; nats-server looks at nothing for one that does not wait")
+async def test_what_a_pull_that_does_not_wait_has_passed_over(user: User) -> None:
+    await user.stream()
+    await user.publish("1", to="a")
+    await user.publish("2", to="b")
+    await user.make_consumer(filter_subject=user.subject("a"))
+    await (await user.pull(messages=1)).messages[0].ack_sync()
+    assert (await user.pull({"batch": 9, "no_wait": True})).data == []
+    told = await user.make_consumer(filter_subject=user.subject("b"))
+    assert told["num_pending"] == (0 if user.liftlog else 1)
+
+
+@proves(C, UPDATED, "filter_subject: no filter")
+async def test_a_filter_is_taken_away(user: User) -> None:
+    await user.stream()
+    for number in range(4):
+        await user.publish(str(number), to="ab"[number % 2])
+    await user.make_consumer(filter_subject=user.subject("a"))
+    assert (await user.pull(messages=1)).data == [b"0"]
+    told = await user.make_consumer()
+    assert (told["num_pending"], told["config"].get("filter_subject")) == (3, None)
+    assert (await user.pull({"batch": 9, "no_wait": True}, messages=3)).data == [b"1", b"2", b"3"]
+
+
+@proves(C, UPDATED, "filter_subject of a stream of interest")
+@differs("what it was given waits for its ack; nats-server drops it where no filter matches it any more")
+async def test_what_was_delivered_of_interest_stays(user: User) -> None:
+    await user.stream(retention="interest")
+    await user.make_consumer(filter_subject=user.subject("a"))
+    await user.publish("1", "2")
+    assert (await user.pull(messages=1)).data == [b"1"]
+    await user.make_consumer(filter_subject=user.subject("b"))
+
+    async def is_left() -> bool:
+        return (await user.info()).state.messages == (1 if user.liftlog else 0)
+
+    await user.until(is_left)
+
+
+@proves(C, UPDATED, "filter_subjects that overlap")
+async def test_filters_that_overlap_are_refused_later_too(user: User) -> None:
+    await user.stream()
+    await user.make_consumer(filter_subject=user.subject("a"))
+    filters = [user.subject("a"), user.subject("*")]
+    assert await user.consumer_refused(filter_subjects=filters) == (400, 10138)
+
+
+@proves(C, UPDATED, "filter_subject on a workqueue")
+async def test_filters_of_a_work_queue_stay_apart(user: User) -> None:
+    await user.stream(retention="workqueue")
+    await user.make_consumer("C", durable_name="C", filter_subject=user.subject("a"))
+    await user.make_consumer("D", durable_name="D", filter_subject=user.subject("b"))
+    if user.liftlog or user.server.replicas == 1:
+        # Several nats-servers let it pass.
+        refused = await user.consumer_refused("D", durable_name="D", filter_subject=user.subject("a"))
+        assert refused == (400, 10100)
+    told = await user.make_consumer("D", durable_name="D", filter_subject=user.subject("c"))
+    assert told["config"]["filter_subject"] == user.subject("c")
+
+
+@proves(C, UPDATED, "filter_subject on a workqueue, with messages that wait for acks")
+@differs("refused until they are acked: another consumer could be given them too")
+async def test_filters_of_a_work_queue_stay_where_messages_wait(user: User) -> None:
+    await user.stream(retention="workqueue")
+    await user.make_consumer(filter_subject=user.subject("a"))
+    await user.publish("1")
+    (message,) = (await user.pull(messages=1)).messages
+    told = await user.make_consumer(filter_subject=user.subject("b"))
+    if user.liftlog:
+        assert (told["error"]["code"], told["error"]["err_code"]) == (500, 10012)
+        await message.ack_sync()
+        told = await user.make_consumer(filter_subject=user.subject("b"))
+    assert told["config"]["filter_subject"] == user.subject("b")
 
 
 INFO = "CONSUMER.INFO"

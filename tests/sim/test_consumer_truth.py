@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from liftlog.core.consumers.entries import (
+    Altered,
     ConsumerDeleted,
     ConsumerEntry,
     Created,
@@ -465,7 +466,55 @@ def test_another_number_of_messages_to_come_is_found() -> None:
         world.truth.exact(ConsumerInfo("work", number, CONFIG, 0, 0, 0, -1), 0)
     reply = world.given(number, 0, 1, 0)
     for to_come, committed in ((-1, 3), (2, 3), (1, 2), (2, 2), (0, 0)):
-        world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed)
+        world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed, 0)
     for to_come, committed in ((1, 3), (3, 3), (3, 0), (0, 2)):
         with violated("PendingExact"):
-            world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed)
+            world.truth.behind(msgspec.structs.replace(reply, to_come=to_come), committed, 0)
+
+
+def with_subjects(world: Told, *subjects: bytes) -> None:
+    committed = world.data.contents.committed
+    for offset, subject in enumerate(subjects):
+        record = committed[offset]
+        assert record is not None
+        committed[offset] = record._replace(subject=subject)
+
+
+OF_A, OF_B = ConsumerConfig(filter="a"), ConsumerConfig(filter="b")
+
+
+def test_other_filters_hold_from_where_a_consumer_is() -> None:
+    """What the former ones left out below that may stay so, and what is pending is to be acked."""
+    world = Told()
+    with_subjects(world, b"a", b"b", b"b")
+    number = world.wrote(Created("work", OF_A, 0, []))
+    world.wrote(Delivered(number, 2, [], [(0, 1, 1)]))
+    world.wrote(Altered(number, OF_B))
+    assert world.truth.left(number) == [0, 2]
+    world.wrote(Delivered(number, 3, [], [(2, 1, 1)]))
+    world.truth.says(number, (0, 2))
+    world.wrote(Done(number, "acked", [(0, 1), (2, 1)]))
+    assert world.truth.left(number) == []
+
+
+@pytest.mark.parametrize("runs", [[], [(0, 1, 1)]])
+def test_who_goes_by_filters_that_are_altered_is_found(runs: list[tuple[int, int, int]]) -> None:
+    """It passes what the others match, or gives what none does. NoneSkipped."""
+    world = Told()
+    with_subjects(world, b"a", b"b", b"b")
+    number = world.wrote(Created("work", OF_A, 0, []))
+    world.wrote(Altered(number, OF_B))
+    world.wrote(Delivered(number, 3, [], runs))
+    with violated("NoneSkipped"):
+        world.truth.known()
+
+
+def test_a_count_by_filters_that_are_altered_meanwhile_is_not_judged() -> None:
+    world = Told()
+    number = world.begun()
+    reply = msgspec.structs.replace(world.given(number, 0, 1, 0), to_come=1)
+    asked = world.truth.refiltered()
+    with violated("PendingExact"):
+        world.truth.behind(reply, 3, asked)
+    world.wrote(Altered(number, OF_B))
+    world.truth.behind(reply, 3, asked)

@@ -9,6 +9,7 @@ from liftlog_spec.explore.search import check
 from liftlog_spec.models.interest import InterestMessages
 
 SMALL = {"Records": 1, "Entries": 3, "Consumers": 1, "Epochs": 1}
+ALTERED = {"Records": 2, "Consumers": 2, "Alterations": 1}
 # variant, what is other than small, invariant, number of states in the counterexample
 VARIANTS = [
     ("goes-at-delivery", {}, "GoneIsUnwanted", 9),
@@ -22,6 +23,10 @@ VARIANTS = [
     ("looks-when-written", {}, "UnwantedIsGone", 9),
     ("deletion-unseen", {}, "UnwantedIsGone", 7),
     ("freed-by-written", {}, "GoneIsUnwanted", 5),
+    ("filters-as-found", ALTERED, "GoneIsUnwanted", 10),
+    ("alteration-unseen", ALTERED, "UnwantedIsGone", 7),
+    ("forgets-altering", ALTERED, "GoneIsUnwanted", 10),
+    ("names-by-old-filter", ALTERED, "GoneIsUnwanted", 10),
 ]
 
 
@@ -40,3 +45,5 @@ def test_every_variant_is_tested() -> None:
 def test_the_rules_hold_where_the_variants_do_not() -> None:
     report = check(InterestMessages(Records=1), Bounds(symmetry=True))
     assert (report.verdict, report.distinct_states, report.depth) == ("holds", 10_669, 14)
+    report = check(InterestMessages(Entries=3, Alterations=1), Bounds(symmetry=True))
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 17_317, 16)

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from liftlog.batchparts import alike, copied_part, subjects_from
 from liftlog.core.consumers.flight import Flight
-from liftlog.format import read_header
+from liftlog.format import Header, read_header
 from liftlog.picking import FoundRecord, RecordFilter, copied, find, opened
 from liftlog.types import Batch, PartitionId
+
+EVERY_RECORD = RecordFilter([])
 
 
 class Chosen(NamedTuple):
@@ -61,15 +63,35 @@ def _filtered(
     payload, position = opened(header, batch.data)
     picked = []
     found: list[FoundRecord] = []
-    for one in find(header, payload, position, flight.wanted, start - base):
-        offset = base + one[0]
-        if all_wanted or (offset in flight.lapsed if again else flight.wants(offset)):
-            picked.append(offset)
-            found.append(one)
-            if len(picked) >= most:
-                break
+    if all_wanted:
+        wanted = find(header, payload, position, flight.wanted, start - base)
+    else:
+        wanted = _by_name(header, payload, position, flight, start, again)
+    for one in wanted:
+        picked.append(base + one[0])
+        found.append(one)
+        if len(picked) >= most:
+            break
     part = copied(log, batch, header, payload, found, batch.end_offset)
     return picked, part.data if part is not None else b""
+
+
+def _by_name(
+    header: Header, payload: bytes, position: int, flight: Flight, start: int, again: bool
+) -> Iterator[FoundRecord]:
+    """What is due again, or one of the last messages with which the consumer begins, whatever its filters
+    are by now; and behind those what its filters match.
+    """
+    base, since = header.base_offset, flight.consumer.since
+    named = flight.lapsed if again else flight.consumer.lasts
+    for one in find(header, payload, position, EVERY_RECORD, start - base):
+        offset = base + one[0]
+        if not again and offset >= since:
+            break
+        if offset in named:
+            yield one
+    if not again:
+        yield from find(header, payload, position, flight.wanted, max(start, since) - base)
 
 
 def _unfiltered(

@@ -29,12 +29,14 @@ class Flight:
     __slots__ = (
         "ahead",
         "consumer",
+        "counted",
         "dead",
         "deadlines",
         "filters",
         "flying",
         "heap",
         "lapsed",
+        "patterns",
         "places",
         "pulls",
         "reading",
@@ -55,8 +57,7 @@ class Flight:
         self.sequence = consumer.sequence
         """So many deliveries there are when all that is written is folded (K8)."""
         self.tally = FlightTally()
-        self.filters = [pattern_tokens(pattern) for pattern in patterns]
-        self.wanted = RecordFilter(self.filters)
+        self.filter_by(patterns)
         self.flying: dict[int, tuple[int, int]] = {}
         """(count, where its entry ends) of what is being recorded, by offset."""
         self.settling: dict[int, int] = {}
@@ -77,6 +78,17 @@ class Flight:
         for offset, count in consumer.pending.items():
             if offset not in self.dead:
                 self.set_deadline(offset, lapse(count))
+
+    def filter_by(self, patterns: Sequence[str], counts_on: bool = False) -> None:
+        """From its position on it is given what these match; what is to come is counted anew. `counts_on`:
+        not, by a planted bug.
+        """
+        self.patterns = tuple(patterns)
+        self.filters = [pattern_tokens(pattern) for pattern in patterns]
+        self.wanted = RecordFilter(self.filters)
+        if not counts_on:
+            self.counted = self.wanted
+            self.tally = FlightTally()
 
     def set_deadline(self, offset: int, tick: int) -> None:
         """It is due again at this tick, if it was not settled before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
 from liftlog.core.consumers.letters import letter_problem
@@ -40,7 +40,7 @@ CONSUMERS_MAX = 256
 PENDING_ALL_MAX = 4 * PENDING_MAX
 """Messages that all consumers of a partition together may have waiting for an ack."""
 FIXED = (
-    *("deliver", "offset", "timestamp_ms", "filter", "filters"),
+    *("deliver", "offset", "timestamp_ms"),
     *("priority", "groups", "pin_ms"),
 )
 """What is not altered of a consumer."""
@@ -108,14 +108,10 @@ def not_of_queue(config: ConsumerConfig) -> ErrorReply | None:
     return ErrorReply(ERR_INVALID, f"{text}: say deliver {DELIVER_ALL!r}", False)
 
 
-def shared_with(
-    request: CreateConsumerRequest, consumers: Consumers, creating: Sequence[CreateConsumerRequest]
-) -> str:
-    """R26: another consumer that may be given what this one is given; empty if there is none."""
-    others = [(one.name, one.config) for one in consumers.by_number.values()]
-    others += [(asked.name, asked.config) for asked in creating]
+def shared_with(wanted: ConsumerConfig, others: Iterable[tuple[str, ConsumerConfig]]) -> str:
+    """R26: which of the others, by name, may be given what such a consumer is given; empty if none may."""
     for name, config in others:
-        pairs = product(request.config.patterns or (EVERY_SUBJECT,), config.patterns or (EVERY_SUBJECT,))
+        pairs = product(wanted.patterns or (EVERY_SUBJECT,), config.patterns or (EVERY_SUBJECT,))
         if any(overlap(first, second) for first, second in pairs):
             return name
     return ""
@@ -140,7 +136,8 @@ def not_altered(
         if getattr(config, name) != getattr(now, name):
             text = f"{name} of a consumer stays {getattr(now, name)!r}: make another consumer"
             return ErrorReply(ERR_INVALID, text, False)
-    if problem := _waits_problem(config) or _notes_problem(config) or letter_problem(config, listened):
+    problem = _waits_problem(config) or _filters_problem(config.patterns) or _notes_problem(config)
+    if problem := problem or letter_problem(config, listened):
         return ErrorReply(ERR_INVALID, problem, False)
     others = [one.config for one in consumers.by_number.values() if one is not consumer]
     return _too_many_pending([*others, config])

@@ -66,6 +66,7 @@ REQUIRED_MARKS = (
     "K1.created",
     "K1.unknown",
     "K2.said-again",
+    "K6.altered",
     "K3.settled",
     "K3.together",
     "K4.again",

@@ -39,19 +39,16 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, parse_batch
 from liftlog.messages import (
-    DELIVER_ALL,
-    DELIVER_FROM,
     DELIVER_LASTS,
     DELIVER_NEW,
-    DELIVER_TIME,
     ConsumerInfo,
     ConsumersReply,
     Counted,
     PullReply,
     offsets_of,
 )
-from liftlog.subjects.grammar import matches
 from liftlog.types import Record
+from liftlog_sim.truth.beginnings import last_of_each, latest_start
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.letters import DeadMessage
 from liftlog_sim.truth.removals import DeletionTruth
@@ -130,11 +127,8 @@ class ConsumerTruth:
     def _take(self, end: int, entry: object) -> None:
         if isinstance(entry, Created):
             if all(one.deleted or one.created.name != entry.name for one in self.consumers.values()):
-                if self._deletions.is_queue:
-                    there = [one for one in self.consumers.values() if not one.deleted]
-                    pairs = [(one.created.name, one.config) for one in there]
-                    self._deletions.done_with.alone(entry.name, entry.config, pairs)
                 self.consumers[end] = TrueConsumer(end, entry)
+                self._stays_alone(self.consumers[end])
                 self._begins(self.consumers[end])
             return
         if isinstance(entry, SaidAgain):
@@ -147,6 +141,7 @@ class ConsumerTruth:
         match entry:
             case Altered():
                 consumer.altered(entry.config)
+                self._stays_alone(consumer)
             case Delivered():
                 self._recorded[end] = entry
                 self._delivered(consumer, entry, end)
@@ -160,38 +155,29 @@ class ConsumerTruth:
                 consumer.deleted = end
         consumer.standing = consumer.stands()
 
+    def _stays_alone(self, consumer: TrueConsumer) -> None:
+        """In a work queue: no other one may be given the same."""
+        if self._deletions.is_queue:
+            there = [one for one in self.consumers.values() if not one.deleted and one is not consumer]
+            pairs = [(one.created.name, one.config) for one in there]
+            self._deletions.done_with.alone(consumer.created.name, consumer.config, pairs)
+
     def _begins(self, consumer: TrueConsumer) -> None:
         """NoneSkipped: not behind where it is to begin."""
         self._checks("NoneSkipped")
         config = consumer.created.config
-        latest = {
-            DELIVER_ALL: self._log_start(),
-            DELIVER_FROM: max(config.offset, self._log_start()),
-            DELIVER_NEW: self._data.hw,
-            DELIVER_TIME: self._first_at(config.timestamp_ms),
-        }
+        latest = latest_start(config, self._data, self._log_start())
         self._begins_with(consumer)
-        if consumer.created.start > latest.get(config.deliver, self._data.hw):
+        if consumer.created.start > latest:
             text = f"it is to begin with {config.deliver!r}, {config.offset}, and begins at"
             raise self._violation("NoneSkipped", consumer, f"{text} {consumer.created.start}")
-
-    def _first_at(self, timestamp_ms: int) -> int:
-        """The first message that has come then, or later."""
-        there = enumerate(self._data.contents.committed[: self._data.hw])
-        later = (at for at, record in there if record is not None and record.timestamp_ms >= timestamp_ms)
-        return max(self._log_start(), next(later, self._data.hw))
 
     def _begins_with(self, consumer: TrueConsumer) -> None:
         """With the last message of each subject that its filters match, if that is asked for; no others."""
         created, data = consumer.created, self._data
         if created.config.deliver != DELIVER_LASTS:
             return
-        lasts: dict[bytes, int] = {}
-        for offset, record in enumerate(data.contents.committed[: created.since]):
-            gone = record is None or self._is_deleted(offset, created.heeds)
-            if record is not None and not gone and not self._is_filtered(consumer, offset):
-                lasts[record.subject] = offset
-        meant = set(lasts.values())
+        meant = last_of_each(consumer, data, lambda offset: self._is_deleted(offset, created.heeds))
         needed = {offset for offset in meant if offset >= self._log_start()}
         if created.since > data.hw or not needed <= consumer.lasts <= meant:
             text = f"below {created.since} it is to begin with {sorted(meant)}, and begins with"
@@ -233,6 +219,10 @@ class ConsumerTruth:
                 before = consumer.pending.get(offset, 0)
                 text = f"offset {offset} is recorded as delivered {count} times, and before that {before}"
                 raise self._violation("DeliveriesBounded", consumer, text)
+            unknown = self._record(offset) is None
+            if offset >= consumer.position and not unknown and self._is_unwanted(consumer, offset):
+                text = f"offset {offset} is recorded as delivered at {end}, which is not for it"
+                raise self._violation("NoneSkipped", consumer, text)
         for offset in range(consumer.position, entry.end):
             if offset not in counts and not self._is_over(consumer, offset):
                 text = f"passes offset {offset}, which is there and was not delivered"
@@ -265,15 +255,11 @@ class ConsumerTruth:
 
     def _is_unwanted(self, consumer: TrueConsumer, offset: int) -> bool:
         """It is none that the consumer begins with, or its filters leave it out."""
-        begun = offset >= consumer.since or offset in consumer.lasts
-        return not begun or self._is_filtered(consumer, offset)
+        return not consumer.wants(offset, self._record(offset))
 
-    def _is_filtered(self, consumer: TrueConsumer, offset: int) -> bool:
-        """The consumer's filters leave it out."""
-        patterns, committed = consumer.created.config.patterns, self._data.contents.committed
-        record = committed[offset] if offset < len(committed) else None
-        subject = record.subject.decode() if record is not None else ""
-        return bool(patterns) and not any(matches(pattern, subject) for pattern in patterns)
+    def _record(self, offset: int) -> Record | None:
+        committed = self._data.contents.committed
+        return committed[offset] if offset < len(committed) else None
 
     def _done(self, consumer: TrueConsumer, entry: Done, end: int) -> None:
         """NoneSkipped: it was acked, or delivered as often as it may be, or is gone."""
@@ -579,12 +565,18 @@ class ConsumerTruth:
         self._checks("NoneSkipped")
         first = max(consumer.created.start, self._log_start())
         open = [offset for offset in range(first, self._data.hw) if offset not in consumer.done]
-        left = [offset for offset in open if not self._is_over(consumer, offset)]
+        left = [offset for offset in open if not self._is_settled(consumer, offset)]
         for offset in left:
             if offset < consumer.position and offset not in consumer.pending:
                 text = f"offset {offset} lies below position {consumer.position}, and is neither pending nor"
                 raise self._violation("NoneSkipped", consumer, f"{text} done, and it is there")
         return left
+
+    def _is_settled(self, consumer: TrueConsumer, offset: int) -> bool:
+        """It does not wait for an ack, and nobody is to get it."""
+        if offset in consumer.pending:
+            return offset < self._log_start() or self._is_deleted(offset)
+        return offset in consumer.passed or self._is_over(consumer, offset)
 
     def exact(self, info: ConsumerInfo, log_start: int) -> None:
         """What a leader says of a consumer, with nothing on its way. `log_start`: its own. PendingExact."""
@@ -611,14 +603,21 @@ class ConsumerTruth:
             text = f"{info.num_pending} messages are said to be to come; {len(to_come)} are"
             raise self._violation("PendingExact", consumer, text)
 
-    def behind(self, reply: PullReply, committed: int) -> None:
+    def refiltered(self) -> int:
+        """How often filters of consumers were altered so far."""
+        return sum(one.refiltered for one in self.known().values())
+
+    def behind(self, reply: PullReply, committed: int, refiltered: int) -> None:
         """What is said to be to come behind messages that were delivered for the first time. Where the leader
-        that was asked leads still, all below `committed` was when it was asked; else 0. PendingExact.
+        that was asked leads still, all below `committed` was when it was asked; else 0. `refiltered`: then.
+        PendingExact.
         """
         if reply.to_come < 0 or not reply.runs or any(count > 1 for _, _, count in reply.runs):
             return
         self._checks("PendingExact")
         consumer = self._of(reply.consumer)
+        if consumer.refiltered and (not committed or refiltered != self.refiltered()):
+            return  # By which filters it was counted is not known.
         first = sum(reply.runs[-1][:2])
         left = self._wanted(consumer, max(first, self._log_start()), committed)
         record = self._data.contents.committed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from liftlog.core.consumers.entries import Created
 from liftlog.messages import ConsumerConfig, Counted, PullReply, offsets_of
+from liftlog.subjects.grammar import matches
+from liftlog.types import Record
 
 Standing = tuple[int, str, int, tuple[tuple[int, int], ...], int, tuple[tuple[int, str], ...]]
 """Number, name, position, how often each pending message was delivered, how many deliveries there are, and
@@ -16,7 +18,7 @@ class TrueConsumer:
     __slots__ = (
         *("config", "created", "deleted", "done", "handed", "number", "pending"),
         *("lasts", "numbered", "position", "said", "sequence", "served_us", "since", "standing", "told"),
-        *("dead", "letters", "most", "unrecorded"),
+        *("dead", "letters", "most", "passed", "refiltered", "unrecorded"),
     )
 
     def __init__(self, number: int, created: Created) -> None:
@@ -37,6 +39,10 @@ class TrueConsumer:
         """Of which the letter is committed."""
         self.done: dict[int, int] = {}
         """By offset: where the entry ends that says so first."""
+        self.passed: set[int] = set()
+        """What other filters, which it had before, left out."""
+        self.refiltered = 0
+        """So often its filters were altered."""
         self.deleted = 0
         """Where the entry ends that says so; 0 = it is there."""
         self.told = False
@@ -64,15 +70,30 @@ class TrueConsumer:
         return self.config.max_deliver
 
     def altered(self, config: ConsumerConfig) -> None:
-        """It has this configuration now."""
+        """It has this configuration now. K6: other filters hold from its position on."""
+        if config.patterns != self.config.patterns:
+            below = range(self.created.start, self.position)
+            self.passed = {offset for offset in below if offset not in self.pending}
+            self.refiltered += 1
         self.config = config
         self.most = max(self.most, config.max_deliver) if self.most and config.max_deliver else 0
+
+    def lets(self, record: Record | None) -> bool:
+        """Whether its filters do."""
+        subject = record.subject.decode() if record is not None else ""
+        patterns = self.config.patterns
+        return not patterns or any(matches(pattern, subject) for pattern in patterns)
+
+    def wants(self, offset: int, record: Record | None) -> bool:
+        """Whether it is to be given what it was not given yet."""
+        return offset in self.lasts if offset < self.since else self.lets(record)
 
     def rewound(self, to: int) -> None:
         """From there on the messages are other ones than those that were delivered."""
         self.position = min(self.position, to)
         self.since = min(self.since, to)
         self.letters = {offset for offset in self.letters if offset < to}
+        self.passed = {offset for offset in self.passed if offset < to}
         self.dead = {offset: how for offset, how in self.dead.items() if offset < to}
         for kept in (self.pending, self.done):
             for offset in [offset for offset in kept if offset >= to]:

@@ -81,6 +81,10 @@ LATER = tuple(name for name in ALIVE if CONFIGS[name].deliver in (DELIVER_NEW, D
 """Those that do not begin at the front."""
 FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WORDS[:2]}
 """The words of the subjects that the filters let through, where they have one."""
+OTHERS = {"some-0": (WORDS[1],), "some-1": (WORDS[1], WORDS[2]), "last-0": (WORDS[2],)}
+"""What they let through when their filters are altered."""
+REFILTERED_SHARE = 0.05
+"""How often that is done where something is done with such a consumer."""
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
 """Consumers of a work queue that somebody asks for. Of those that may be given the same the first is made;
 the last of these is never."""
@@ -116,11 +120,15 @@ LEADER_SHARE = 0.9
 """How often the one is asked who was last seen to lead."""
 
 
+def filtered(config: ConsumerConfig, target: Target, words: tuple[str, ...]) -> ConsumerConfig:
+    """With filters that let subjects with these words through; none: all."""
+    patterns = tuple(dict.fromkeys(target.subject_with(word).decode() for word in words))
+    return msgspec.structs.replace(config, filter=patterns[0] if patterns else "", filters=patterns[1:])
+
+
 def config_of(target: Target, name: str) -> ConsumerConfig:
     """What the consumer of this name is created with there."""
-    patterns = tuple(dict.fromkeys(target.subject_with(word).decode() for word in FILTERED.get(name, ())))
-    first = patterns[0] if patterns else ""
-    config = msgspec.structs.replace(ALL[name], filter=first, filters=patterns[1:])
+    config = filtered(ALL[name], target, FILTERED.get(name, ()))
     if target.config.is_queue and name in OF_QUEUE[:-1]:
         config = msgspec.structs.replace(config, deliver=DELIVER_ALL, offset=0)
     return config
@@ -215,6 +223,9 @@ class ConsumingClient:
         if self.kernel.now_us < self._shared.alone_until.get((target.partition, name), 0):
             return
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
+        if number and name in OTHERS and turn.draws.part("filters").random() < REFILTERED_SHARE:
+            self._alter(target, name, number, turn, refilters=True)
+            return
         former = self._former.get((target, name), 0)
         deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
         deleted = 0.0 if self._cluster.knobs.consumers_stay else deleted
@@ -292,8 +303,10 @@ class ConsumingClient:
         request = DeleteConsumerRequest(target.partition, name)
         self.ask(turn.name, target, request, turn.draws, answered)
 
-    def _alter(self, target: Target, name: str, number: int, turn: Turn) -> None:
-        """Have it wait otherwise for acks, and now and then pause for a while, or be again as it was made."""
+    def _alter(self, target: Target, name: str, number: int, turn: Turn, refilters: bool = False) -> None:
+        """Have it wait otherwise for acks, and now and then pause for a while, or be again as it was made.
+        `refilters`: have it be given others.
+        """
         draws = turn.draws.part("alter")
         made = config_of(target, name)
         until_ms = WALL_START_MS + self.kernel.now_us // MILLISECOND + draws.choice((0, 500, 1500))
@@ -304,6 +317,8 @@ class ConsumingClient:
             pause_until_ms=until_ms,
             inactive_ms=LONGER * made.inactive_ms,
         )
+        if refilters:
+            other = filtered(made, target, OTHERS[name])
         known = self._known.get((target, name), made)
         config = made if known != made else other
 
@@ -311,6 +326,8 @@ class ConsumingClient:
             if isinstance(reply, ConsumersReply) and reply.consumers:
                 self._account.count("consumers altered")
                 now = self._known[target, name] = reply.consumers[0].config
+                if now.patterns != known.patterns:
+                    self._account.count("filters altered")
                 if now.inactive_ms > made.inactive_ms and draws.part("alone").random() < ALONE_SHARE:
                     alone_us = ALONE * made.inactive_ms
                     self._shared.alone_until[target.partition, name] = self.kernel.now_us + alone_us

@@ -20,19 +20,20 @@ def leading_of(account: Account, target: Target) -> tuple[int, int] | None:
 class CountedPull:
     """A pull that is asked when this is made: what is said to be to come behind its messages is judged."""
 
-    __slots__ = ("_account", "_asked", "_target")
+    __slots__ = ("_account", "_asked", "_refiltered", "_target")
 
     def __init__(self, account: Account, target: Target) -> None:
         self._account = account
         self._target = target
         self._asked = account.truth(target.partition).hw
+        self._refiltered = account.consumers(target.partition).refiltered()
 
     def judge(self, reply: PullReply) -> None:
         """Raises Violation(PendingExact). Who leads no more need not know what is committed."""
         leading = leading_of(self._account, self._target)
         leads = leading is not None and leading[0] == reply.epoch
         truth = self._account.consumers(self._target.partition)
-        truth.behind(reply, self._asked if leads else 0)
+        truth.behind(reply, self._asked if leads else 0, self._refiltered)
 
 
 class QuietQuestion:

@@ -7,6 +7,8 @@ again when a consumer is done with it; and at all of them when a consumer is del
 
 - It goes by what is committed, and waits while a consumer is being made. What it found is dropped if one was
   made since: storage is asked what filters match, and that takes a while.
+- A consumer whose filter is altered wants what it was given, and of the rest what the new one matches: that
+  is as if it was made, and some that it wanted goes.
 - A new leader looks at everything, when all that it inherited is committed. It remembers nothing.
 - What is named stands behind what it follows from, in the same log: an ack that is lost takes it along.
 
@@ -29,6 +31,10 @@ data* have no uncommitted tail. *How a consumer is done*: it has acked, or gave 
     looks-when-written  a message is looked at when an ack is written, and not again when that is committed
     deletion-unseen     nothing is looked at when a consumer is deleted
     freed-by-written    the front of the log is freed as far as entries are written
+    filters-as-found    a consumer wants what its filter matched before that was altered
+    alteration-unseen   nothing is looked at when a filter is altered
+    forgets-altering    an alteration that is not committed yet is none
+    names-by-old-filter what was found to be unwanted is named, though a filter was altered since
 """
 
 # mypy: ignore-errors
@@ -45,18 +51,21 @@ class InterestMessages(Model):
         *("goes-at-delivery", "one-suffices", "filtered-want-none", "filtered-want-all"),
         *("forgets-being-made", "names-what-it-found", "looks-uninherited", "leader-forgets"),
         *("looks-when-written", "deletion-unseen", "freed-by-written"),
+        *("filters-as-found", "alteration-unseen", "forgets-altering", "names-by-old-filter"),
     )
     Records = Constant(2)
     Entries = Constant(4)
     Consumers = Constant(2)
     Epochs = Constant(2)
+    Alterations = Constant(0)
+    """Of the second consumer's filter."""
 
     Place = Range(0, Records - 1)
     Offset = Range(0, Records)
     Count = Range(0, Entries)
     Number = Range(0, Consumers - 1)
     Epoch = Range(1, Epochs)
-    Kind = Enum("made", "deleted", "given", "done", "named")
+    Kind = Enum("made", "deleted", "given", "done", "named", "altered")
     Entry = Record(what=Kind, consumer=Number, place=Offset)
     """`place`: of which message; of one that is made: from where on it is given what comes."""
 
@@ -95,9 +104,11 @@ class InterestMessages(Model):
     def is_gone(s, place, entries):
         return s.has("named", 0, place, entries)
 
-    def matches(s, consumer, place):
-        """The filter of the second one matches the first message only."""
-        return Or(consumer == 0, place == 0)
+    def matches(s, consumer, place, entries):
+        """The filter of the second one matches the first message only; when it is altered, no other than the
+        second.
+        """
+        return Or(consumer == 0, If(s.has("altered", 1, 0, entries), place == 1, place == 0))
 
     def begun(s, consumer, place, entries):
         """Whether it was made to be given this one, if its filter matches it."""
@@ -105,7 +116,8 @@ class InterestMessages(Model):
 
     def wants(s, consumer, place, entries):
         """By the first entries: it is to be given this one, or has it, and is not done with it."""
-        begun = And(s.begun(consumer, place, entries), s.matches(consumer, place))
+        meant = Or(s.matches(consumer, place, entries), s.has("given", consumer, place, entries))
+        begun = And(s.begun(consumer, place, entries), meant)
         return And(s.there(consumer, entries), And(begun, ~s.has("done", consumer, place, entries)))
 
     def seen_wanted(s, consumer, place, entries):
@@ -118,6 +130,8 @@ class InterestMessages(Model):
         if s.variant == "filtered-want-all":
             begun = And(s.begun(consumer, place, entries), ~s.has("done", consumer, place, entries))
             return And(s.there(consumer, entries), begun)
+        if s.variant == "filters-as-found":
+            return And(s.wants(consumer, place, entries), s.matches(consumer, place, 0))
         return s.wants(consumer, place, entries)
 
     def is_wanted(s, place, entries):
@@ -128,9 +142,12 @@ class InterestMessages(Model):
         return anyone
 
     def is_making(s):
-        """Whether this leader has written that a consumer is made, and that is not committed."""
+        """Whether this leader has written that a consumer is made, or altered, and that is not committed."""
         own = lambda i: And(i >= s.inherited, i >= s.hw)  # noqa: E731
-        return Exists(indexes(s.journal), lambda i: And(own(i), s.journal[i].what == "made"))
+        made = Exists(indexes(s.journal), lambda i: And(own(i), s.journal[i].what == "made"))
+        if s.variant == "forgets-altering":
+            return made
+        return Or(made, Exists(indexes(s.journal), lambda i: And(own(i), s.journal[i].what == "altered")))
 
     def write(s, what, consumer, place=0):
         when(size(s.journal) < s.Entries)
@@ -150,7 +167,8 @@ class InterestMessages(Model):
         when(s.hw < size(s.journal))
         entry = s.journal[s.hw]
         done = And(entry.what == "done", s.variant != "looks-when-written")
-        every = And(entry.what == "deleted", s.variant != "deletion-unseen")
+        deleted = And(entry.what == "deleted", s.variant != "deletion-unseen")
+        every = Or(deleted, And(entry.what == "altered", s.variant != "alteration-unseen"))
         again = s.set_of(lambda o: Or(every, And(done, entry.place == o)))
         s.due = union(s.due, again)
         s.hw = s.hw + 1
@@ -177,6 +195,16 @@ class InterestMessages(Model):
         when(~s.is_made(c, size(s.journal)), Or(o == 0, o == s.published))
         s.write("made", c, o)
         if s.variant != "names-what-it-found":
+            s.due = union(s.due, s.found)
+            s.found = difference(s.found, s.found)
+
+    @action
+    def Alter(s):
+        """The filter of the second one."""
+        end = size(s.journal)
+        when(s.Alterations > 0, s.Consumers > 1, s.there(1, end), ~s.has("altered", 1, 0, end))
+        s.write("altered", 1)
+        if s.variant != "names-by-old-filter":
             s.due = union(s.due, s.found)
             s.found = difference(s.found, s.found)
 

@@ -15,7 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from liftlog.core.consumers.agenda import Agenda
-from liftlog.core.consumers.entries import LINE_MAX, Altered, ConsumerDeleted, ConsumerEntry, Created
+from liftlog.core.consumers.entries import (
+    LINE_MAX,
+    Altered,
+    ConsumerDeleted,
+    ConsumerEntry,
+    Created,
+    Delivered,
+)
+from liftlog.core.consumers.flight import Flight
 from liftlog.core.consumers.idle import IdleConsumers
 from liftlog.core.consumers.making import (
     LASTS_MAX,
@@ -27,7 +35,7 @@ from liftlog.core.consumers.making import (
     shared_with,
     too_many_lasts,
 )
-from liftlog.core.consumers.state import Consumer
+from liftlog.core.consumers.state import Consumer, line_between
 from liftlog.core.replica.delivering.deadletters import stored_subjects
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.state.asking import ask_subjects, index_reaches, question_number
@@ -37,6 +45,7 @@ from liftlog.messages import (
     DELIVER_TIME,
     ERR_FAILED,
     ERR_INDEX_FULL,
+    ERR_INVALID,
     ERR_NOT_READY,
     LAST_OF_EACH,
     AlterConsumerRequest,
@@ -64,6 +73,8 @@ class Desk(Protocol):
     def reply(self, client: ClientRef, reply: ClientReply) -> None: ...
 
     def show(self, client: ClientRef, name: str) -> None: ...
+
+    def flight(self, number: int) -> Flight | None: ...
 
 
 class Unplaced(NamedTuple):
@@ -127,8 +138,13 @@ class ConsumerMaking:
 
     @property
     def is_making(self) -> bool:
-        """R27: whether the entry of one is written, and not folded."""
-        return bool(self._creating)
+        """R27: whether the entry of one is written, and not folded, or of other filters of one."""
+        known = self._removed.consumers.by_number
+        return bool(self._creating) or any(
+            known[number].config.patterns != config.patterns
+            for number, (config, _) in self._altering.items()
+            if number in known
+        )
 
     @property
     def settled(self) -> bool:
@@ -173,10 +189,21 @@ class ConsumerMaking:
         config = self._data.config
         if refusal is not None or config is None or not config.is_queue:
             return refusal
-        refusal, other = not_of_queue(request.config), shared_with(request, consumers, creating)
-        if refusal is None and not self._ctx.decides(("R26.shared", not other)):
-            return is_shared(other)
-        return refusal
+        return not_of_queue(request.config) or self._is_shared(request.name, request.config)
+
+    def _is_shared(self, name: str, config: ConsumerConfig) -> ErrorReply | None:
+        """R26: why the consumer of this name cannot be given that, in a work queue; None if it can."""
+        known = self._removed.consumers
+        others = [(one.name, one.config) for one in known.by_number.values()]
+        others += [(asked.name, asked.config) for asked, _ in self._creating.values()]
+        others += [(one.request.name, one.request.config) for one in self._finding.values()]
+        others += [
+            (known.by_number[number].name, to)
+            for number, (to, _) in self._altering.items()
+            if number in known.by_number
+        ]
+        other = shared_with(config, [each for each in others if each[0] != name])
+        return None if self._ctx.decides(("R26.shared", not other)) else is_shared(other)
 
     def _write(
         self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS
@@ -297,12 +324,35 @@ class ConsumerMaking:
             self._desk.reply(client, refusal)
         else:
             self._ctx.mark("K1.altered")
+            if request.config.patterns != consumer.config.patterns:
+                self._ctx.mark("K6.altered")
+                self._write_position(number)
             end = self._desk.write(Altered(number, request.config))
             self._altering[number] = request.config, end
             self._desk.wait_for(client, end, name)
 
+    def _write_position(self, number: int) -> None:
+        """K6: how far it has come where its filters let nothing through, which is not written otherwise: by
+        other filters nobody looks there again.
+        """
+        flight = self._desk.flight(number)
+        if flight is not None and flight.written < flight.ahead:
+            line = line_between(self._data.history.entries, flight.written, flight.ahead)
+            self._desk.write(Delivered(number, flight.ahead, line, []))
+            flight.advance(flight.ahead)
+
     def _not_altered(self, request: AlterConsumerRequest, consumer: Consumer) -> ErrorReply | None:
-        return not_altered(request, consumer, self._removed.consumers, stored_subjects(self._data))
+        consumers, config = self._removed.consumers, request.config
+        refusal = not_altered(request, consumer, consumers, stored_subjects(self._data))
+        is_queue = self._data.config is not None and self._data.config.is_queue
+        if refusal is not None or not is_queue or config.patterns == consumer.config.patterns:
+            return refusal
+        flight = self._desk.flight(consumer.number)
+        if flight is not None and flight.waiting:
+            text = f"{flight.waiting} messages of consumer {consumer.name!r} wait for an ack, and another"
+            text = f"{text} consumer of this work queue may come to be given them too: ack them first"
+            return ErrorReply(ERR_INVALID, text, False)
+        return self._is_shared(consumer.name, config)
 
     def changes(self, number: int) -> bool:
         """Whether it is being altered or deleted: nothing is delivered until that is folded."""

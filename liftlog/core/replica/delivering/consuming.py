@@ -167,10 +167,12 @@ class ConsumersLead:
             return None
         flight = self._agenda.flights.get(number)
         if flight is None:
-            patterns = consumer.config.patterns[: 1 if self._ctx.mutants.first_filter_only else None]
-            flight = Flight(consumer, self.lapse(consumer), patterns)
+            flight = Flight(consumer, self.lapse(consumer), self._patterns(consumer))
             self._agenda.add(flight)
         return flight
+
+    def _patterns(self, consumer: Consumer) -> Sequence[str]:
+        return consumer.config.patterns[: 1 if self._ctx.mutants.first_filter_only else None]
 
     def lapse(self, consumer: Consumer) -> Lapse:
         """When what it was given is due again."""
@@ -216,6 +218,17 @@ class ConsumersLead:
                 self._pull(client, request)
             case UnpinRequest():
                 self._unpin(client, request)
+
+    def _altered(self, consumer: Consumer) -> None:
+        """Its alteration is committed."""
+        mutants, flight = self._ctx.mutants, self._agenda.flights.get(consumer.number)
+        if not mutants.inactive_as_made:
+            self._idle.altered(consumer)
+        patterns = self._patterns(consumer)
+        if flight is None or flight.patterns == tuple(patterns) or mutants.filters_as_found:
+            return
+        flight.filter_by(patterns, counts_on=mutants.counted_by_old_filters)
+        self.interest.altered()
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
@@ -544,8 +557,7 @@ class ConsumersLead:
             return
         self._agenda.folded(folded)
         for consumer in self._making.altered(folded):
-            if not self._ctx.mutants.inactive_as_made:
-                self._idle.altered(consumer)
+            self._altered(consumer)
         for number in self._making.folded(folded):
             self._dropped(number)
         while (waiting := self._answers.take(folded)) is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from liftlog.core.consumers.choosing import matching
 from liftlog.core.consumers.flight import Flight
-from liftlog.core.consumers.tally import Moment
+from liftlog.core.consumers.tally import FlightTally, Moment
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.state.asking import index_reaches, question_number
 from liftlog.core.replica.state.log import LogState
@@ -44,8 +44,10 @@ class Counting:
         self._removed = removed
         self._wanted: dict[int, Flight] = {}
         """Who is to be counted for, by number."""
-        self._asked_of: tuple[Flight, int, int, Moment] | None = None
-        """For whom the index is asked, where that was then, and what was counted; and what was gone."""
+        self._asked_of: tuple[Flight, FlightTally, int, int, Moment] | None = None
+        """For whom the index is asked, what it is added to, where that was then, and what was counted; and
+        what was gone.
+        """
         self._pause = Pause(self._ctx)
         self.asked = 0
         """The question that storage has; 0 = none."""
@@ -107,7 +109,7 @@ class Counting:
                 return False
             try:
                 shown = self._removed.visible(data.id, batches)
-                found = [one for batch in shown for one in matching(batch, flight.wanted, start)]
+                found = [one for batch in shown for one in matching(batch, flight.counted, start)]
             except (CorruptBatch, LiftlogError):
                 return False
             matches += sum(one < data.hw for one in found)
@@ -127,7 +129,7 @@ class Counting:
             return
         flight = self._wanted.pop(next(iter(self._wanted)))
         matches, start = self._begun(flight)
-        self.asked, self._asked_of = number, (flight, flight.ahead, matches, self._now())
+        self.asked, self._asked_of = number, (flight, flight.tally, flight.ahead, matches, self._now())
         self.questions += 1
         ctx.effects.append(
             AskSubjects(
@@ -151,8 +153,8 @@ class Counting:
         elif event.error:
             self._leave_alone()
         elif self._asked_of is not None:
-            flight, ahead, matches, moment = self._asked_of
-            if flight.ahead == ahead:
+            flight, tally, ahead, matches, moment = self._asked_of
+            if flight.ahead == ahead and flight.tally is tally:
                 self._ctx.mark("K8.asked")
                 flight.tally.stands(matches + event.messages, event.folded, moment, self.questions)
         self._asked_of = None

@@ -43,19 +43,19 @@ class Making(Protocol):
 
     @property
     def is_making(self) -> bool:
-        """Whether the entry of one is written, and not folded."""
+        """Whether the entry of one is written, and not folded, or of other filters of one."""
         ...
 
 
 class LookedAt(NamedTuple):
     """Offsets [start, end) that are looked at. `patterns`: what consumers want of all of them that have not
-    come there yet. `numbers`: which consumers there were.
+    come there yet. `numbers`: which consumers there were, and with which filters.
     """
 
     start: int
     end: int
     patterns: tuple[str, ...]
-    numbers: tuple[int, ...]
+    numbers: tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class Interest:
@@ -114,6 +114,10 @@ class Interest:
     def dropped(self) -> None:
         """A consumer is no more, by what is folded: it may have been the last one that wanted some."""
         self._due.add(self._data.log_start, self._seen)
+
+    def altered(self) -> None:
+        """A consumer has other filters, by what is folded: it may want some no more."""
+        self.dropped()
 
     def tick(self) -> bool:
         """A tick of a leader that serves consumers. Whether entries were written."""
@@ -183,8 +187,9 @@ class Interest:
         there = list(self._removed.consumers.by_number.values())
         return there[:1] if self._ctx.mutants.interest_of_one else there
 
-    def _numbers(self) -> tuple[int, ...]:
-        return tuple(self._removed.consumers.by_number)
+    def _numbers(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        there = self._removed.consumers.by_number
+        return tuple((number, one.config.patterns) for number, one in there.items())
 
     def _unwanted(self, window: LookedAt, matching: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
         """What of these is due, and there, and is wanted by nobody. `matching`: what the index says."""
