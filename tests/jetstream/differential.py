@@ -494,6 +494,12 @@ class Performer:
         if name not in self.consumers or "max_deliver" in self.consumers[name]:
             return "nobody"
         await self._pull(name, 100, wait_ms=200)
+
+        async def nobody_waits() -> bool:
+            return (await self.user.consumer_info(name)).num_waiting == 0
+
+        # On liftlog the leader hears of the end a moment after the client.
+        await self.user.until(nobody_waits)
         named = {key: one for key, one in self.consumers[name].items() if not key.startswith("filter")}
         config = named | {"filter_subject": filter}
         wanted = {"durable_name": name, "ack_wait": 600 * SECOND} | self._named(config)
