@@ -169,7 +169,11 @@ def test_N8_a_stream_without_ack_reply_stores_and_says_nothing(tmp_path: Path) -
         await cluster.client.create_stream(StreamConfig("quiet", "quiet", ack_reply=False))
         with pytest.raises(nats.errors.TimeoutError):
             await cluster.client.nats.request("quiet", b"1", timeout=0.5)
-        assert await cluster.read("quiet") == {0: "1"}
+
+        async def stored() -> bool:
+            return await cluster.read("quiet") == {0: "1"}
+
+        await until(stored, "the message")
 
     with_cluster(tmp_path, 1, story)
 
@@ -187,8 +191,13 @@ def test_N9_of_two_streams_on_a_subject_one_answers_and_both_store(tmp_path: Pat
             await client.nats.publish("orders.new", b"%d" % number, reply=inbox)
         found = [json.loads((await answers.next_msg(timeout=5)).data) for _ in range(20)]
         assert found == [{"stream": "orders", "seq": number + 1} for number in range(20)]
-        for stream in ("orders", "audit"):
-            assert await cluster.read(stream) == {number: str(number) for number in range(20)}
+        stored = {number: str(number) for number in range(20)}
+        assert await cluster.read("orders") == stored
+
+        async def copied() -> bool:
+            return await cluster.read("audit") == stored
+
+        await until(copied, "all messages in the stream that answers nothing")
         with pytest.raises(nats.errors.TimeoutError):
             await answers.next_msg(timeout=0.2)
 

@@ -89,6 +89,8 @@ class Browser:
 
     def __init__(self, write: int, read: int) -> None:
         self._write, self._read = write, read
+        self._ready = select.poll()
+        self._ready.register(read, select.POLLIN)
         self._pending = b""
         self._last = 0
         self.events: list[dict[str, Any]] = []
@@ -116,8 +118,9 @@ class Browser:
 
     def _message(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._pending:
-            ready, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, "the browser did not answer"
+            # Not `select`, which knows no descriptor above 1023.
+            left_ms = max(0.0, deadline - time.monotonic()) * 1000
+            assert self._ready.poll(left_ms), "the browser did not answer"
             data = os.read(self._read, 1 << 20)
             assert data, "the browser is gone"
             self._pending += data
