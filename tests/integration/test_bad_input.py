@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -278,3 +279,11 @@ def test_dev_refuses_a_taken_nats_port(nats_url: str) -> None:
     line = refused("dev", "--nodes", "1", "--port", "0", "--nats-port", port)
     assert port in line
     assert "taken" in line
+
+
+def test_a_cluster_that_was_left_holds_no_ports(tmp_path: Path) -> None:
+    """A process that ran hundreds of tests had more descriptors open than `select` knows."""
+    before = len(os.listdir("/proc/self/fd"))
+    with LocalCluster(tmp_path, 1):
+        assert len(os.listdir("/proc/self/fd")) > before
+    assert len(os.listdir("/proc/self/fd")) == before
