@@ -29,6 +29,8 @@ from liftlog_sim.workload.targets import Target
 
 BEGINS_SHARE = 0.25
 """How often it begins a pull, when it does not go on with one."""
+PINNED_BEGINS_SHARE = 0.08
+"""Of those that may hold a pin so few, or hardly any pin would end while somebody asks with it."""
 FORGETS_SHARE = 0.1
 """How often somebody does not name the pin that it has."""
 
@@ -57,7 +59,8 @@ class GroupedClient(ConsumingClient):
         config, own = self._config(target, request.consumer), draws.part("grouped")
         if not config.priority:
             return request
-        begins = not had and own.random() < BEGINS_SHARE
+        share = PINNED_BEGINS_SHARE if config.priority == BY_PIN else BEGINS_SHARE
+        begins = not had and own.random() < share
         wanted: dict[str, object] = {"group": own.choice(config.groups), "begins": begins}
         if config.priority == BY_OVERFLOW:
             wanted |= {"min_pending": own.choice((0, 1, 2, 4)), "min_ack_pending": own.choice((0, 0, 0, 3))}
