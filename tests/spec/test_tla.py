@@ -97,8 +97,8 @@ def modules() -> Iterator[object]:
         yield pytest.param(model, id=module_name(model), marks=marks)
 
 
-# Built while tests are collected, before any test has built a model with other constants: of a process that had
-# first done so the texts of two models differed, once.
+# Built while tests are collected, before any test builds a model with other constants: in a process that had
+# done so first, the texts of two models differed once.
 @pytest.mark.parametrize("model", list(modules()))
 def test_a_module_parses_and_names_every_action_and_invariant(model: Model) -> None:
     text = module_text(model)
