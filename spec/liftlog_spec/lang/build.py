@@ -38,8 +38,7 @@ def domain_of(domain: object) -> tuple[Term, Type]:
         domain = bound(domain)
         if not domain.whole:
             raise SpecError(f"{caller_line()}: {domain} has too many values to go through")
-        # Equal terms are one object: what is printed must not depend on which model was read first.
-        return make("all", (), Set(domain), (domain.key(), domain.tla())), domain
+        return make("all", (), Set(domain)), domain
     if isinstance(domain, Term) and isinstance(domain.type, Set):
         return domain, domain.type.of
     raise SpecError(f"{caller_line()}: {domain!r} is no domain: a type, a set or numbers(lo, hi)")

@@ -176,8 +176,10 @@ _bound_numbers = 0
 
 
 def make(op: str, args: tuple[Term, ...], kind: Type, data: Any = None) -> Term:
-    """The one term that is this."""
-    key = (op, kind.key(), data, *(arg.number for arg in args))
+    """The one term that is this, of a type that is written so: equal types may have bounds of other names,
+    and what is printed must not depend on which model was read first.
+    """
+    key = (op, kind.key(), kind.tla(), data, *(arg.number for arg in args))
     found = _interned.get(key)
     if found is None:
         found = _interned[key] = Term(op, args, kind, data, len(_interned) + 1)

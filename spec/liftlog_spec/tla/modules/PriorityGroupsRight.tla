@@ -31,7 +31,7 @@ TypeOK ==
 Init ==
     /\ newest = 1
     /\ to_come = 0
-    /\ pinned = [x \in (1..Publishers) |-> {}]
+    /\ pinned = [x \in (1..Leaders) |-> {}]
     /\ counted = [x \in (1..Leaders) |-> 0]
     /\ left = [x \in (1..Leaders) |-> 0]
     /\ age = [x \in (1..Leaders) |-> 0]
