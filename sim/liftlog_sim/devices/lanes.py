@@ -7,15 +7,9 @@ them synced and the other one not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from liftlog.messages import AppendLog, Event, StorageJob
-from liftlog.ports import StorageGroups
 from liftlog.types import PartitionId
-from liftlog_sim.chance.chances import ChanceLane
-from liftlog_sim.devices.options import StorageTimes
-from liftlog_sim.devices.storage import UNSYNCED, PostAll, SimStorageRunner
-from liftlog_sim.kernel import Kernel
+from liftlog_sim.devices.storage import UNSYNCED, SimStorageRunner
 
 DATA, JOURNALS = False, True
 
@@ -23,59 +17,42 @@ DATA, JOURNALS = False, True
 class LanesRunner(SimStorageRunner):
     """`StorageRunner` port of one process."""
 
-    __slots__ = ("_busy_lanes", "overlapped")
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        lane: ChanceLane,
-        times: StorageTimes,
-        engine: StorageGroups,
-        post_all: PostAll,
-        on_crash: Callable[[], None],
-        on_error: Callable[[Exception], None],
-        tune: Callable[[StorageJob], StorageJob] | None = None,
-    ) -> None:
-        super().__init__(kernel, lane, times, engine, post_all, on_crash, on_error, tune)
-        self._busy_lanes = [False, False]
-        self.overlapped = 0
-        """Groups that began while the other lane's was under way."""
+    __slots__ = ()
 
     def _begin(self) -> None:
         """Write soon what waits for a lane that is free. A lane that has nothing to do stays free."""
         if not self._queue:
             return
-        if not any(self._busy_lanes):
+        if not any(self._busy):
             self._write_soon(lane_of(self._queue[0]))
             return
         if all(map(self._is_quick, self._queue)):
             for lane in (DATA, JOURNALS):
-                if not self._busy_lanes[lane] and any(lane_of(job) is lane for job in self._queue):
+                if not self._busy[lane] and any(lane_of(job) is lane for job in self._queue):
                     self._write_soon(lane)
 
     def _is_quick(self, job: StorageJob) -> bool:
         return type(job) is AppendLog and self._engine.is_quick(job)
 
     def _write_soon(self, lane: bool) -> None:
-        self._busy_lanes[lane] = True
+        self._busy[lane] = True
         self._kernel.after(self._write_us(), self._write_lane, lane)
 
     def _write_lane(self, lane: bool, second: object) -> None:
         if not self._attached:
             return
-        queue, other = self._queue, self._busy_lanes[not lane]
+        queue, other = self._queue, self._busy[not lane]
         if all(map(self._is_quick, queue)):
             jobs = [job for job in queue if lane_of(job) is lane]
             self._queue = [job for job in queue if lane_of(job) is not lane]
-            self.overlapped += other
             logs = {job.log: None for job in jobs if type(job) is AppendLog}
             self._written((lane,), jobs, logs)
         elif other:
             # What is no plain append has come meanwhile: when the other lane's group is over.
-            self._busy_lanes[lane] = False
+            self._busy[lane] = False
         else:
             self._queue = []
-            self._busy_lanes = [True, True]
+            self._busy = [True, True]
             self._written((DATA, JOURNALS), queue, None)
 
     def _written(
@@ -114,7 +91,7 @@ class LanesRunner(SimStorageRunner):
 
     def _free(self, lanes: tuple[bool, ...]) -> None:
         for lane in lanes:
-            self._busy_lanes[lane] = False
+            self._busy[lane] = False
         self._begin()
 
 

@@ -90,7 +90,8 @@ class SimStorageRunner:
         self._on_error = on_error
         self._tune = tune
         self._queue: list[StorageJob] = []
-        self._busy = False
+        self._busy = [False, False]
+        """By lane, whether a group of it is in work. Here everything is of one, the first."""
         self._attached = True
         self.slowness = 1
         self.groups = 0
@@ -103,8 +104,8 @@ class SimStorageRunner:
 
     def _begin(self) -> None:
         """Write soon what waits, if no group is in work."""
-        if not self._busy:
-            self._busy = True
+        if not self._busy[0]:
+            self._busy[0] = True
             self._kernel.after(self._write_us(), self._write)
 
     def detach(self) -> None:
@@ -193,7 +194,7 @@ class SimStorageRunner:
         if self._queue:
             self._kernel.after(self._write_us(), self._write)
         else:
-            self._busy = False
+            self._busy[0] = False
 
     def _write_us(self) -> int:
         times = self._times
