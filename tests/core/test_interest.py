@@ -229,7 +229,7 @@ def test_R27_what_a_consumer_wants_that_is_just_being_made_stays() -> None:
     assert world.run_until(lambda: leads._making.is_making)
     assert not leads.interest.tick(), "nothing is due"
     assert "R27.making" not in marks(world, partition)
-    leads.interest.dropped()
+    leads.interest.look_again()
     assert not leads.interest.tick()
     assert marks(world, partition)["R27.making"] == 1
     deleted(world, partition, "holds")
@@ -241,7 +241,7 @@ def test_R27_what_storage_said_before_a_consumer_was_made_is_asked_again() -> No
     made(world, partition, ConsumerConfig(filter="a"), "holds")
     mixed(world, partition, "b", "b")
     leads = journal_of(world, partition).roles.consumers.interest
-    leads.dropped()
+    leads.look_again()
     assert world.run_until(lambda: leads.asked > 0)
     number, leads.asked = leads.asked, -1
     made(world, partition)

@@ -228,14 +228,14 @@ class ConsumersLead:
         if flight is None or flight.patterns == tuple(patterns) or mutants.filters_as_found:
             return
         flight.filter_by(patterns, counts_on=mutants.counted_by_old_filters)
-        self.interest.altered()
+        self.interest.look_again()
 
     def _dropped(self, number: int) -> None:
         """Its deletion is committed."""
         flight = self._agenda.remove(number)
         self.counting.remove(number)
         self._priorities.dropped(number)
-        self.interest.dropped()
+        self.interest.look_again()
         for pull in flight.pulls.take_all() if flight is not None else ():
             self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
 

@@ -111,13 +111,11 @@ class Interest:
         if self.is_on:
             self._ended.append((end, runs_of(sorted(offsets))))
 
-    def dropped(self) -> None:
-        """A consumer is no more, by what is folded: it may have been the last one that wanted some."""
+    def look_again(self) -> None:
+        """A consumer is no more, or has other filters, by what is folded: it may have been the last one that
+        wanted some.
+        """
         self._due.add(self._data.log_start, self._seen)
-
-    def altered(self) -> None:
-        """A consumer has other filters, by what is folded: it may want some no more."""
-        self.dropped()
 
     def tick(self) -> bool:
         """A tick of a leader that serves consumers. Whether entries were written."""
