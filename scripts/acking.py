@@ -14,35 +14,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 from dataclasses import replace
-from pathlib import Path
 
+from liftlog.bench.checkouts import CHECKOUT, beside, in_turns, parsed, started, threads_us
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume import OUR_WAYS, STREAM, SUBJECT, consuming, duties_for, fill
 from liftlog.bench.consumer import SINGLE, Duties
-from liftlog.bench.rounds import ratios
 from liftlog.scratch import Scratch
 
 COLUMNS = ("rate", "core", "rest", "client")
 
 
-def threads_us(system: LiftlogCluster) -> tuple[float, float]:
-    """Processor time of the node's first thread, and of all its others."""
-    (node,) = system.local.nodes.values()
-    first = rest = 0.0
-    for task in Path(f"/proc/{node.pid}/task").iterdir():
-        spent = int((task / "schedstat").read_text().split()[0]) / 1000
-        first, rest = (spent, rest) if int(task.name) == node.pid else (first, rest + spent)
-    return first, rest
-
-
 def one_round(system: LiftlogCluster, duties: Duties) -> list[float]:
     os.sync()
+    (pid,) = (node.pid for node in system.local.nodes.values())
     with consuming(duties_for(system, duties)) as finish:
-        before = threads_us(system)
+        before = threads_us(pid)
         found = finish()
-        after = threads_us(system)
+        after = threads_us(pid)
     messages = max(1, found["messages"])
     core, rest = ((b - a) / messages for a, b in zip(before, after, strict=True))
     return [found["rate"], core, rest, found["client_cpu_seconds"] * 1e6 / messages]
@@ -50,7 +39,7 @@ def one_round(system: LiftlogCluster, duties: Duties) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("checkouts", nargs=2, metavar="NAME=FOLDER")
+    parser.add_argument("checkouts", nargs=2, type=parsed, metavar=CHECKOUT)
     parser.add_argument("--ways", nargs="+", choices=OUR_WAYS, default=[SINGLE])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--count", type=int, default=10_000)
@@ -60,28 +49,18 @@ def main() -> None:
     options = parser.parse_args()
     duties = Duties("", STREAM, "", "", options.count, options.batch, options.seconds)
     with Scratch("bench", None) as scratch:
-        systems = []
-        for one in options.checkouts:
-            name, folder = one.split("=", 1)
-            system = LiftlogCluster(scratch, 1, SUBJECT, STREAM, name, removal=True)
-            for node in system.local.nodes.values():
-                node.packages = os.fspath(Path(folder).resolve())
-            system.start()
+        systems = [started(scratch, one, SUBJECT, STREAM) for one in options.checkouts]
+        for system in systems:
             fill(system, options.count, options.size)
-            systems.append(system)
         for way in options.ways:
-            found: dict[str, list[list[float]]] = {system.name: [] for system in systems}
-            for number in range(options.rounds + 1):
-                for system in systems if number % 2 else systems[::-1]:
-                    row = one_round(system, replace(duties, way=way, name=f"r{number}-{way}"))
-                    if number:
-                        found[system.name].append(row)
+
+            def acked(system: LiftlogCluster, number: int, way: str = way) -> list[float]:
+                return one_round(system, replace(duties, way=way, name=f"r{number}-{way}"))
+
+            found = in_turns(systems, options.rounds, acked)
             for place, column in enumerate(COLUMNS):
                 old, new = ([row[place] for row in found[system.name]] for system in systems)
-                over = ratios(new, old)
-                middle = f"{statistics.median(old):.1f} and {statistics.median(new):.1f}"
-                spread = f"{statistics.median(over):.2f} ({min(over):.2f} to {max(over):.2f})"
-                print(f"{way} {column}: {middle}, {spread}", flush=True)
+                print(f"{way} {column}: {beside(old, new)}", flush=True)
 
 
 if __name__ == "__main__":

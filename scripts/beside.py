@@ -12,17 +12,15 @@ other threads of the node, above all that of the door.
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
 from liftlog.bench import door
+from liftlog.bench.checkouts import CHECKOUT, beside, in_turns, parsed, run_from, threads_us
 from liftlog.bench.door_systems import DoorCluster, fill
 from liftlog.bench.door_user import WORKS, Visit
-from liftlog.bench.rounds import ratios
 from liftlog.bench.usage import Usage, usage_of
 from liftlog.scratch import Scratch
 
@@ -35,17 +33,7 @@ class Checkout(DoorCluster):
     def __init__(self, scratch: Scratch, name: str, folder: str) -> None:
         self.name = name
         super().__init__(scratch, 1)
-        for node in self._cluster.nodes.values():
-            node.packages = str(Path(folder).resolve())
-
-    def threads_us(self) -> tuple[float, float]:
-        """Processor time of the first thread, and of all others."""
-        (pid,) = self.parts["nodes"]
-        first = rest = 0.0
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            spent = int((task / "schedstat").read_text().split()[0]) / 1000
-            first, rest = (spent, rest) if int(task.name) == pid else (first, rest + spent)
-        return first, rest
+        run_from(self._cluster.nodes.values(), folder)
 
 
 @contextmanager
@@ -55,7 +43,7 @@ def threads_noted(system: Checkout) -> Iterator[list[tuple[float, float]]]:
 
     def look(pids: list[int]) -> Usage:
         if pids == system.parts["nodes"]:
-            noted.append(system.threads_us())
+            noted.append(threads_us(*pids))
         return usage_of(pids)
 
     with patch.object(door, "usage_of", look):
@@ -72,7 +60,7 @@ def one_round(system: Checkout, visit: Visit) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("checkouts", nargs=2, metavar="NAME=FOLDER")
+    parser.add_argument("checkouts", nargs=2, type=parsed, metavar=CHECKOUT)
     parser.add_argument("--works", nargs="+", choices=WORKS, default=["replay", "pull"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=20_000)
@@ -81,23 +69,19 @@ def main() -> None:
     options = parser.parse_args()
     visit = Visit("", "", "", options.count, options.size, seconds_max=options.seconds)
     with Scratch("bench", None) as scratch:
-        systems = [Checkout(scratch, *one.split("=", 1)) for one in options.checkouts]
+        systems = [Checkout(scratch, *one) for one in options.checkouts]
         for system in systems:
             system.start()
             fill(system, options.count, options.size)
         for work in options.works:
-            found: dict[str, list[list[float]]] = {system.name: [] for system in systems}
-            for number in range(options.rounds + 1):
-                for system in systems if number % 2 else systems[::-1]:
-                    row = one_round(system, replace(visit, work=work, name=f"r{number}"))
-                    if number:
-                        found[system.name].append(row)
+
+            def worked(system: Checkout, number: int, work: str = work) -> list[float]:
+                return one_round(system, replace(visit, work=work, name=f"r{number}"))
+
+            found = in_turns(systems, options.rounds, worked)
             for place, column in enumerate(COLUMNS):
                 old, new = ([row[place] for row in found[system.name]] for system in systems)
-                over = ratios(new, old)
-                middle = f"{statistics.median(old):.1f} and {statistics.median(new):.1f}"
-                spread = f"{statistics.median(over):.2f} ({min(over):.2f} to {max(over):.2f})"
-                print(f"{work} {column}: {middle}, {spread}", flush=True)
+                print(f"{work} {column}: {beside(old, new)}", flush=True)
 
 
 if __name__ == "__main__":

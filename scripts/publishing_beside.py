@@ -12,16 +12,13 @@ a consumer over the one without: median (least to greatest). `queue` and `sync` 
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
+from liftlog.bench.checkouts import CHECKOUT, beside, in_turns, parsed, started
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.consume import STREAM, SUBJECT, _publish
 from liftlog.bench.openloop import OpenLoad
-from liftlog.bench.rounds import ratios
 from liftlog.client.client import Client
 from liftlog.commands.asking import ask_all
 from liftlog.local import ask
@@ -52,7 +49,7 @@ def one_round(system: LiftlogCluster, load: OpenLoad, busy: bool, number: int) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("checkouts", nargs=2, metavar="NAME=FOLDER")
+    parser.add_argument("checkouts", nargs=2, type=parsed, metavar=CHECKOUT)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rate", type=float, default=1000)
@@ -60,28 +57,15 @@ def main() -> None:
     options = parser.parse_args()
     load = OpenLoad(0, SUBJECT, STREAM, rate=options.rate, size=128, seconds=options.seconds)
     with Scratch("bench", options.dir) as scratch:
-        systems = []
-        for one in options.checkouts:
-            name, folder = one.split("=", 1)
-            system = LiftlogCluster(scratch, 1, SUBJECT, STREAM, name, removal=True)
-            for node in system.local.nodes.values():
-                node.packages = os.fspath(Path(folder).resolve())
-            system.start()
-            systems.append(system)
-        found: dict[tuple[str, bool], list[list[float]]] = {}
-        for number in range(options.rounds + 1):
-            for system in systems if number % 2 else systems[::-1]:
-                for busy in (False, True):
-                    row = one_round(system, load, busy, number)
-                    if number:
-                        found.setdefault((system.name, busy), []).append(row)
-        for system in systems:
+        systems = [started(scratch, one, SUBJECT, STREAM) for one in options.checkouts]
+
+        def without_and_with(system: LiftlogCluster, number: int) -> list[float]:
+            return [*one_round(system, load, False, number), *one_round(system, load, True, number)]
+
+        for name, rows in in_turns(systems, options.rounds, without_and_with).items():
             for place, column in enumerate(COLUMNS):
-                free, beside = ([row[place] for row in found[system.name, busy]] for busy in (False, True))
-                over = ratios(beside, free)
-                middle = f"{statistics.median(free):.2f} and {statistics.median(beside):.2f} ms"
-                spread = f"{statistics.median(over):.2f} ({min(over):.2f} to {max(over):.2f})"
-                print(f"{system.name} {column}: {middle}, {spread}", flush=True)
+                free, busy = ([row[place + at] for row in rows] for at in (0, len(COLUMNS)))
+                print(f"{name} {column}: {beside(free, busy, 2, ' ms')}", flush=True)
 
 
 if __name__ == "__main__":
