@@ -26,6 +26,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write anew what the golden scripts say")
 
 
+NIGHTLY_S = 4 * 3600
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that take minutes may take hours."""
+    for item in items:
+        if item.get_closest_marker("nightly") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(NIGHTLY_S))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_secrets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Clients look for secrets in the user's own folder, which tests leave alone."""

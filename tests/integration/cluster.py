@@ -25,6 +25,8 @@ from liftlog_spec.refine.traces import check_traces
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 DEADLINE_S = 30.0
+STORY_S = 480.0
+"""What happens on a cluster ends by then, or the test fails and says where it waited."""
 
 
 async def until(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = DEADLINE_S) -> T:
@@ -273,12 +275,13 @@ def with_cluster(
             ca = None if cluster.authority is None else cluster.authority.ca_file
             async with await Client.connect(cluster.nats_url, tls_ca=ca) as client:
                 harness = Harness(cluster, client)
-                await harness.all_live(len(begin_with))
-                await story(harness)
+                async with asyncio.timeout(STORY_S):
+                    await harness.all_live(len(begin_with))
+                    await story(harness)
 
         try:
             asyncio.run(run())
-        except (AssertionError, LiftlogError) as error:
+        except (AssertionError, LiftlogError, TimeoutError, ExceptionGroup) as error:
             error.add_note(_logs(cluster))
             raise
     if not refined:
