@@ -177,10 +177,17 @@ def name_problem(name: str) -> str:
     return ""
 
 
+def _asks_for_something(value: object) -> bool:
+    """Whether a field's value does: the `nats` tool places buckets of objects in a cluster without a name."""
+    if isinstance(value, dict):
+        return any(one not in ASKS_FOR_NOTHING for one in value.values())
+    return value not in ASKS_FOR_NOTHING
+
+
 def config_problem(config: JsStreamConfig) -> str:
     """Why there cannot be such a stream, or not here; empty if there can."""
     for field, sentence in NOT_THERE.items():
-        if getattr(config, field) not in ASKS_FOR_NOTHING:
+        if _asks_for_something(getattr(config, field)):
             return sentence
     keeps = config.max_msgs_per_subject > 0 and not config.discard_new_per_subject
     if config.retention != "limits" and keeps:

@@ -95,7 +95,7 @@ NOT_THERE = {
 """Fields of a source, or a mirror, that are refused if they ask for anything, and what is so here."""
 BESIDE: dict[str, str] = {
     "subjects": "such a stream takes nothing else",
-    "duplicate_window": "messages that are copied are not told apart by their ids",
+    "duplicate_window": "messages that are copied are not told apart by their ids; leave it out, or say 0",
     "max_msg_size": "it was minded where they were published",
     "max_msgs_per_subject": "leave limits by subject to what is copied",
     "allow_rollup_hdrs": "messages were rolled up where they were published",

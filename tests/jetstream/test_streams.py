@@ -207,6 +207,13 @@ async def test_what_is_not_here_is_refused_with_a_sentence(user: User, given: di
         assert (await user.create_refused(**given))[1] in (10052, 10005)
 
 
+@proves(S, CREATE, "placement that names nothing")
+async def test_a_placement_that_names_nothing_is_none(user: User) -> None:
+    """What the `nats` tool sends for a bucket of objects."""
+    told = await user.create(placement={"cluster": ""})
+    assert told["config"]["name"] == user.name
+
+
 @proves_each(
     S,
     CREATE,
