@@ -69,7 +69,8 @@ async def connect_nats(
         nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
     )
     try:
-        await asyncio.wait_for(connecting, time_s)
+        async with asyncio.timeout(time_s):
+            await connecting
     except (OSError, nats.errors.Error, ValueError) as error:  # TimeoutError is an OSError
         if not isinstance(error, TimeoutError) or not complaints:
             complaints.append(error)

@@ -283,7 +283,8 @@ class CursorReading:
     async def _keep(self) -> None:
         while self._problem is None and not self._leaving.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), self._checkpoint_s)
+                async with asyncio.timeout(self._checkpoint_s):
+                    await self._leaving.wait()
                 return
             try:
                 await self.checkpoint()

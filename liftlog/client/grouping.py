@@ -260,7 +260,8 @@ class GroupReading:
         """Wait until something has come, for so long at most."""
         self._moved.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._moved.wait(), most_s)
+            async with asyncio.timeout(most_s):
+                await self._moved.wait()
 
     # -- turns ---------------------------------------------------------------------------------------------
 
@@ -270,7 +271,8 @@ class GroupReading:
         while not self._leaving and self._problem is None:
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), self._look_s)
+                async with asyncio.timeout(self._look_s):
+                    await self._soon.wait()
             if self._leaving:
                 return
             try:

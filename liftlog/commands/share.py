@@ -75,7 +75,8 @@ async def read_as_member(
         while left != 0:
             told = _tell(args, member, told)
             try:
-                message = await asyncio.wait_for(anext(member), LOOK_S)
+                async with asyncio.timeout(LOOK_S):
+                    message = await anext(member)
             except TimeoutError:
                 continue
             show(message)

@@ -114,7 +114,7 @@ class Work:
         """Raises LiftlogError when it is not done within `SECONDS_MAX`."""
         started_s = time.monotonic()
         try:
-            asyncio.run(asyncio.wait_for(self._run(), SECONDS_MAX))
+            asyncio.run(self._limited())
         except TimeoutError:
             raise LiftlogError(
                 f"the consumer '{CONSUMER}' and the processor were not done within {SECONDS_MAX:.0f} s "
@@ -126,6 +126,10 @@ class Work:
     def record(self) -> Kill:
         """For the history's fault bands."""
         return Kill(self.victim, self.killed_ns, self.restarted_ns)
+
+    async def _limited(self) -> None:
+        async with asyncio.timeout(SECONDS_MAX):
+            await self._run()
 
     async def _run(self) -> None:
         async with await self._connect() as first, await self._connect() as second:

@@ -214,7 +214,8 @@ class OriginReading:
             left_s = until - asyncio.get_running_loop().time()
             self._moved.clear()
             try:
-                await asyncio.wait_for(self._moved.wait(), max(0.0, left_s))
+                async with asyncio.timeout(max(0.0, left_s)):
+                    await self._moved.wait()
             except TimeoutError:
                 text = f"the origin at {self._origin.place.shown} does not give its messages in time"
                 raise OriginAway(text) from None

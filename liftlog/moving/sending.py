@@ -129,7 +129,8 @@ class PacketSender:
             raise self._trouble
         self._moved.clear()
         try:
-            await asyncio.wait_for(self._moved.wait(), ACK_S)
+            async with asyncio.timeout(ACK_S):
+                await self._moved.wait()
         except TimeoutError:
             self._trouble = Trouble("the target stored nothing in time; see 'liftlog cluster status'")
         if self._trouble is not None:

@@ -126,7 +126,8 @@ class Worker:
             self.member = member
             while not self.stopping:
                 try:
-                    message = await asyncio.wait_for(anext(member), 0.5)
+                    async with asyncio.timeout(0.5):
+                        message = await anext(member)
                 except TimeoutError:
                     continue
                 self.seen.append((message.partition, message.record.offset, message.generation))

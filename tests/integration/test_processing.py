@@ -65,7 +65,8 @@ def test_L10_each_output_is_there_once_when_leaders_and_processors_are_killed(tm
                     process.kill()
                 await process.wait()
         last = await begun()
-        assert await asyncio.wait_for(last.wait(), 120) == 0
+        async with asyncio.timeout(120):
+            assert await last.wait() == 0
         assert await bills(cluster) == [f"bill {number}" for number in range(SALES) if number % 3]
 
     with_cluster(tmp_path, 3, story)

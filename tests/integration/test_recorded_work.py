@@ -55,7 +55,8 @@ class Members:
         async with self.recorder.member(reading) as member:
             while not self.stopping:
                 try:
-                    await asyncio.wait_for(anext(member), 0.5)
+                    async with asyncio.timeout(0.5):
+                        await anext(member)
                 except TimeoutError:
                     continue
                 if stalls is not None and stalls.is_set() and reading._beating is not None:

@@ -57,7 +57,8 @@ async def test_a_message_without_a_reply_is_stored(user: User) -> None:
 async def test_many_messages_are_published_without_waiting(user: User) -> None:
     await user.stream()
     futures = [await user.js.publish_async(user.subject(), str(n).encode()) for n in range(100)]
-    await asyncio.wait_for(user.js.publish_async_completed(), DEADLINE_S)
+    async with asyncio.timeout(DEADLINE_S):
+        await user.js.publish_async_completed()
     assert sorted(future.result().seq for future in futures) == list(range(1, 101))
 
 

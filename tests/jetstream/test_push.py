@@ -57,7 +57,8 @@ async def test_a_callback_may_ack_itself(user: User) -> None:
     messages: asyncio.Queue[Msg] = asyncio.Queue()
     await user.js.subscribe(user.subject(), durable="D", cb=messages.put, manual_ack=True)
     await user.publish("1")
-    message = await asyncio.wait_for(messages.get(), DEADLINE_S)
+    async with asyncio.timeout(DEADLINE_S):
+        message = await messages.get()
     assert (await user.consumer_info("D")).num_ack_pending == 1
     await message.ack_sync(timeout=5)
     assert (await user.consumer_info("D")).num_ack_pending == 0
