@@ -35,7 +35,7 @@ from liftlog.jetstream.knownconsumers import KnownConsumer
 from liftlog.jetstream.leaf import NO_LEAF
 from liftlog.jetstream.push import all_is_sent
 from liftlog.jetstream.shown import find_stream
-from liftlog.jetstream.states import now_ms
+from liftlog.jetstream.states import ClusterState, cluster_state, now_ms
 from liftlog.jetstream.stored import last_of
 from liftlog.jetstream.streamlimits import refuse_one_more, within_limits
 from liftlog.jetstream.streams import PageRequest
@@ -71,6 +71,8 @@ class CreateRequest(msgspec.Struct, forbid_unknown_fields=True):
 class SequencePair(msgspec.Struct):
     consumer_seq: int
     stream_seq: int
+    last_active: str | UnsetType = UNSET
+    """Of the leader of now; what was before it leads is not told."""
 
 
 class ConsumerInfoAnswer(JsAnswer):
@@ -86,6 +88,7 @@ class ConsumerInfoAnswer(JsAnswer):
     num_waiting: int
     num_pending: int
     ts: str
+    cluster: ClusterState
     push_bound: bool | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     pause_remaining: int | UnsetType = UNSET
@@ -121,8 +124,10 @@ class ConsumerListAnswer(JsPage):
     consumers: list[ConsumerInfoAnswer]
 
 
-def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerInfoAnswer:
-    """What clients are told of a consumer."""
+def describe(
+    room: Room, stream: StreamInfo, known: KnownConsumer, info: ConsumerInfo
+) -> ConsumerInfoAnswer:
+    """What clients are told of a consumer of this stream."""
     bound = room.leaf.hears(known.config.deliver_subject) if known.config.is_push else UNSET
     groups = known.config.priority_groups or []
     left_ms = info.config.pause_until_ms - now_ms()
@@ -131,18 +136,23 @@ def describe(room: Room, known: KnownConsumer, info: ConsumerInfo) -> ConsumerIn
         name=known.name,
         created=rfc3339(known.created_ms),
         config=known.config.told(),
-        delivered=SequencePair(info.sequence, info.position),
-        ack_floor=SequencePair(info.floor_sequence, info.floor),
+        delivered=SequencePair(info.sequence, info.position, _when(info.delivered_ms)),
+        ack_floor=SequencePair(info.floor_sequence, info.floor, _when(info.acked_ms)),
         num_ack_pending=info.ack_pending,
         num_redelivered=info.redelivered,
         num_waiting=info.pulls,
         num_pending=max(0, info.num_pending),
         ts=rfc3339(now_ms()),
+        cluster=cluster_state(room, stream),
         push_bound=bound or UNSET,
         paused=True if left_ms > 0 else UNSET,
         pause_remaining=left_ms * NS_PER_MS if left_ms > 0 else UNSET,
         priority_groups=states_of(groups, info.pin, info.pinned_ms) if groups else UNSET,
     )
+
+
+def _when(time_ms: int) -> str | UnsetType:
+    return rfc3339(time_ms) if time_ms else UNSET
 
 
 async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
@@ -178,7 +188,7 @@ async def create_consumer(room: Room, call: JsCall) -> ConsumerInfoAnswer:
         await _alter(known, config)
     if config.is_push:
         await room.push_soon(stream.config.name)
-    return describe(room, known, await known.info())
+    return describe(room, stream, known, await known.info())
 
 
 def _named(call: JsCall, config: JsConsumerConfig) -> str:
@@ -293,10 +303,11 @@ async def _asked_for(reader: Reader, name: str, core: ConsumerConfig) -> Consume
 
 async def consumer_info(room: Room, call: JsCall) -> ConsumerInfoAnswer:
     """What a consumer is, and where it stands."""
-    known = await room.consumers.look_at(await find_stream(room.client, call.stream), call.consumer)
+    stream = await find_stream(room.client, call.stream)
+    known = await room.consumers.look_at(stream, call.consumer)
     if known.config.is_push and known.last_info.sequence:
         await all_is_sent(room, known)
-    return describe(room, known, known.last_info)
+    return describe(room, stream, known, known.last_info)
 
 
 async def _page(room: Room, call: JsCall, most: int) -> tuple[StreamInfo, int, int, list[ConsumerInfo]]:
@@ -320,7 +331,7 @@ async def consumer_list(room: Room, call: JsCall) -> ConsumerListAnswer:
     """All that INFO says, of each."""
     stream, total, offset, page = await _page(room, call, LIST_MAX)
     reader = room.client.reader(stream, 0)
-    told = [describe(room, room.consumers.add(stream, reader, one), one) for one in page]
+    told = [describe(room, stream, room.consumers.add(stream, reader, one), one) for one in page]
     return ConsumerListAnswer(total=total, offset=offset, limit=LIST_MAX, consumers=told)
 
 

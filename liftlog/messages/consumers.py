@@ -169,6 +169,10 @@ class ConsumerInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pin: str = ""
     """K10: the pin of the client that is given everything, since `pinned_ms`; empty: nobody is pinned."""
     pinned_ms: int = 0
+    delivered_ms: int = 0
+    """When the leader of now gave a message last, by its clock; 0 = since it leads it gave none."""
+    acked_ms: int = 0
+    """When it was told last that one is done."""
 
 
 class CreateConsumerRequest(Struct):

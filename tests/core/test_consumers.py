@@ -1112,6 +1112,24 @@ def test_k8_every_delivery_has_the_next_number_also_under_a_new_leader() -> None
     assert info(world, partition).sequence == 7
 
 
+def test_a_leader_tells_when_it_gave_a_message_last_and_when_one_was_done() -> None:
+    world, partition = ready(2)
+    number = made(world, partition)
+    told = info(world, partition)
+    assert (told.delivered_ms, told.acked_ms) == (0, 0)
+    pull(world, partition, number, 2)
+    world.run(1)
+    settle(world, partition, number, "nak", 0)
+    told = info(world, partition)
+    assert told.delivered_ms > 0 and told.acked_ms == 0
+    settle(world, partition, number, "term", 1)
+    assert info(world, partition).acked_ms >= told.delivered_ms + 1000
+    world.kill(world.leader(partition))
+    assert world.run_until(lambda: bool(world.leader(partition)))
+    told = info(world, partition)
+    assert (told.delivered_ms, told.acked_ms) == (0, 0), "of another leader nobody knows"
+
+
 def test_k8_a_journal_that_was_written_before_deliveries_were_counted_is_read() -> None:
     data = b"\x10" + msgspec.msgpack.encode(["SaidAgain", 1, "a", [10_000], 3, [], [[2, 1, 1]]])
     assert decode_entry(data) == SaidAgain(1, "a", ConsumerConfig(10_000), 3, [], [(2, 1, 1)])

@@ -542,6 +542,38 @@ async def test_pending_messages_are_those_of_the_filter(user: User) -> None:
     assert (await user.consumer("D", filter_subjects=subjects)).num_pending == 3
 
 
+@proves(C, INFO, "delivered.last_active, ack_floor.last_active")
+async def test_when_it_was_active_last_is_told(user: User) -> None:
+    await user.stream()
+    await user.publish("1")
+    await user.consumer()
+
+    async def told() -> dict[str, Any]:
+        return await user.api(f"CONSUMER.INFO.{user.name}.C")
+
+    before = await told()
+    assert "last_active" not in before["delivered"] | before["ack_floor"]
+    (message,) = (await user.pull(messages=1)).messages
+    given = await told()
+    last = datetime.fromisoformat(given["delivered"]["last_active"])
+    assert last <= datetime.fromisoformat(given["ts"]) and "last_active" not in given["ack_floor"]
+    await message.ack_sync()
+
+    async def acked() -> bool:
+        return "last_active" in (await told())["ack_floor"]
+
+    await user.until(acked)
+
+
+@proves(C, INFO, "cluster")
+async def test_who_leads_a_consumer_is_told(user: User) -> None:
+    await user.stream()
+    info = await user.consumer()
+    if user.server.replicas > 1:
+        assert info.cluster is not None and info.cluster.leader
+        assert len(info.cluster.replicas or ()) == user.server.replicas - 1
+
+
 @proves(C, INFO, "num_waiting")
 async def test_waiting_pulls_are_counted(user: User) -> None:
     await user.stream()

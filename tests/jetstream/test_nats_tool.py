@@ -188,6 +188,8 @@ async def test_consumers(user: User, tool: Tool) -> None:
     assert "tries: 2" in await tool.run("consumer", "next", name, "C", "--term")
     told = await tool.json("consumer", "info", name, "C")
     assert (told["num_pending"], told["num_ack_pending"], told["ack_floor"]["stream_seq"]) == (3, 0, 3)
+    shown = await tool.run("consumer", "info", name, "C")
+    assert "Last delivery" in shown and "Last Ack" in shown
     await tool.run("consumer", "edit", name, "C", "--max-pending", "50", "-f")
     assert (await tool.json("consumer", "info", name, "C"))["config"]["max_ack_pending"] == 50
     assert "Paused" in await tool.run("consumer", "pause", name, "C", "1h", "-f")

@@ -27,11 +27,13 @@ class Flight:
     """What is on its way for one consumer."""
 
     __slots__ = (
+        "acked_ms",
         "ahead",
         "consumer",
         "counted",
         "dead",
         "deadlines",
+        "delivered_ms",
         "filters",
         "flying",
         "heap",
@@ -72,6 +74,8 @@ class Flight:
         """Due to be delivered again."""
         self.pulls = PullRoom()
         self.places = RecordPlaces()
+        self.delivered_ms = self.acked_ms = 0
+        """When this leader gave it a message last, and was told last that one is done; 0 = never."""
         self.reading = 0
         """The read of storage that is under way; 0 = none. `start`: from where."""
         self.start = 0
@@ -138,6 +142,14 @@ class Flight:
             self.flying[offset] = count, recorded
         self.set_deadlines({offset: due[count] for offset, count in counts})
         return first
+
+    def was_given(self, now_ms: int) -> None:
+        """A message, at this time."""
+        self.delivered_ms = now_ms
+
+    def was_acked(self, now_ms: int) -> None:
+        """A message is done, as was told at this time."""
+        self.acked_ms = now_ms
 
     def advance(self, end: int) -> None:
         """All below was delivered, by what is written."""

@@ -504,6 +504,7 @@ class ConsumersLead:
         self._agenda.wrote(flight)
         if not counts:
             return
+        flight.was_given(self._ctx.wall_ms)
         flight.pulls.remove(pull)
         own = counts[0][0] >= self._office.epoch_start
         first = flight.consumer.sequence + 1 if self._ctx.mutants.numbered_by_folded else first

@@ -151,6 +151,7 @@ class Settlements:
             if len(together) > 1:
                 self._ctx.mark("K3.together")
             offsets = sorted(ending)
+            flight.was_acked(self._ctx.wall_ms)
             end = (
                 self._desk.done(flight, offsets, ACKED)
                 if how == ACK

@@ -49,6 +49,8 @@ def info_of(
         dead_problem=problem,
         pin=pin.id if pin is not None else "",
         pinned_ms=pin.since_ms if pin is not None else 0,
+        delivered_ms=flight.delivered_ms,
+        acked_ms=flight.acked_ms,
     )
 
 
