@@ -223,8 +223,6 @@ def test_status_draws_itself_on_a_terminal_until_it_is_interrupted(environment: 
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        # A run that was started in the background ignores Ctrl-C, and so would this.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     os.close(theirs)
     shown = b""
