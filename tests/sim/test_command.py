@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 
 from liftlog.cli import main
+from liftlog.types import LiftlogError
 from liftlog_jepsen.jsonl import read_jsonl
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
@@ -180,3 +182,15 @@ def test_who_looks_at_no_terminal_is_told_how_far_a_long_sweep_is(capsys: pytest
         for _ in range(TOLD_FROM - 1):
             advance("")
     assert not capsys.readouterr().err
+
+
+def test_where_the_simulator_itself_fails_the_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 7517 ended a sweep of ten thousand with a stack of calls, and nothing said which it was."""
+
+    def fails(options: RunOptions) -> None:
+        raise ValueError("truncated")
+
+    monkeypatch.setattr("liftlog_sim.sweeps.sweep.run_seed", fails)
+    with pytest.raises(LiftlogError, match=r"in seed 7517 .*truncated.*liftlog sim run --seed 7517") as caught:
+        run_sweep([RunOptions(seed=7517)], 1)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "it comes from another process"

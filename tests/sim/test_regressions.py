@@ -14,6 +14,7 @@ from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
+from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
@@ -363,3 +364,22 @@ def test_a_copy_that_was_destroyed_with_its_disk_begins_at_the_front_again() -> 
         world.account.log_starts[2, partition] = 20
         starts.began(machine, [], exempt)
         assert world.account.log_starts == {(1, partition): expected, (2, partition): 20}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_disk_of_a_twin_that_is_lost_itself_is_not_judged(lost: bool) -> None:
+    """Seed 7517: the node had an empty disk when its own was brought back, and the simulator failed."""
+    world = new_world(31, faults=(), plan=Plan(faults=()))
+    run(world, 5 * SECOND)
+    draws = Draws("twin")
+    assert world.faults.total_loss._twins.strike(draws).startswith("node ")
+    (number,) = world.faults.total_loss._twins._own
+    run(world, SECOND)
+    if lost:
+        world.machines[number].kill()
+        world.machines[number].disk.wipe()
+    run(world, 5 * SECOND)
+    assert world.account.checks.counts["OldMemberKept"] == (not lost)
+    node = world.machines[number].node
+    assert node is not None and node.incarnation
+    finish(world)

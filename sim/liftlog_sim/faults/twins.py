@@ -28,6 +28,8 @@ from liftlog_sim.truth.invariants import Violation
 
 STAYS_US = 3 * SECOND
 """How long the disk is tried."""
+TWIN = "twin-"
+"""How the names of its disks begin."""
 _encode = msgspec.msgpack.encode
 
 
@@ -85,15 +87,18 @@ class Twins:
         if self._own.get(machine.number) is not own:
             return
         del self._own[machine.number]
-        self._account.checks.counts["OldMemberKept"] += 1
         joined = machine.node is not None and machine.node.incarnation
         machine.kill()
         machine.disk.kill()
-        twin = _hard_state(machine)
+        # Meanwhile it may have been lost itself: then the node was here with an empty disk.
+        twin = _hard_state(machine) if _is_twins(machine) else None
         machine.disk.restore(own)
         self._atlas.note_disk(machine)
         mine = _hard_state(machine)
         self._restart(machine, 100 * MILLISECOND)
+        if twin is None:
+            return
+        self._account.checks.counts["OldMemberKept"] += 1
         moved = (twin.term, twin.voted_for) != (mine.term, mine.voted_for)
         if joined or moved:
             what = f"takes part as incarnation {joined}" if joined else f"has moved on to term {twin.term}"
@@ -109,13 +114,18 @@ def _hard_state(machine: Machine) -> HardState:
     return msgspec.msgpack.decode(read_state(machine.disk, VOTE) or b"", type=HardState)
 
 
+def _is_twins(machine: Machine) -> bool:
+    """Whether the disk in the machine is a twin's."""
+    return machine.disk.exists(IDENTITY) and _identity(machine).disk_id.startswith(TWIN)
+
+
 def _twins(state: HardState) -> Disks:
     """The certificate of the twin's birth."""
     return tuple((node, _twin(disk)) for node, disk in state.peer_disks)
 
 
 def _twin(disk: str) -> str:
-    return f"twin-{disk}"
+    return TWIN + disk
 
 
 def _twin_of(identity: Identity, certificate: Disks) -> Identity:

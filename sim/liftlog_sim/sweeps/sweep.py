@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from liftlog.types import LiftlogError
 from liftlog_sim.audit.coverage import GUARD_SEEDS, undecided
 from liftlog_sim.audit.required import REQUIRED_MARKS
 from liftlog_sim.chance.fault_plan import DISK_KINDS, KINDS
@@ -243,13 +244,26 @@ def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:
 def results_of(options: Sequence[RunOptions], jobs: int) -> Iterator[RunResult]:
     """Results in the order in which they are done; on one process if `jobs` is 1."""
     if jobs <= 1 or len(options) <= 1:
-        yield from map(run_seed, options)
+        yield from map(_result_of, options)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(jobs, len(options)), initializer=_quiet) as pool:
         yield from pool.imap_unordered(
-            run_seed, options, chunksize=max(1, min(8, len(options) // (4 * jobs)))
+            _result_of, options, chunksize=max(1, min(8, len(options) // (4 * jobs)))
         )
+
+
+def _result_of(options: RunOptions) -> RunResult:
+    """Raises LiftlogError that names the seed, and how to see more, where the simulator itself fails."""
+    try:
+        return run_seed(options)
+    except LiftlogError:
+        raise
+    except Exception as error:
+        raise LiftlogError(
+            f"the simulator itself fails in seed {options.seed} ({type(error).__name__}: {error}); "
+            f"see where with: {options.replay_command()}"
+        ) from error
 
 
 def _quiet() -> None:
