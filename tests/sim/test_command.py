@@ -191,6 +191,6 @@ def test_where_the_simulator_itself_fails_the_seed_is_named(monkeypatch: pytest.
         raise ValueError("truncated")
 
     monkeypatch.setattr("liftlog_sim.sweeps.sweep.run_seed", fails)
-    with pytest.raises(LiftlogError, match=r"in seed 7517 .*truncated.*liftlog sim run --seed 7517") as caught:
+    with pytest.raises(LiftlogError, match=r"seed 7517 .*truncated.*sim run --seed 7517") as caught:
         run_sweep([RunOptions(seed=7517)], 1)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "it comes from another process"
