@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 NIGHTLY_S = 4 * 3600
+"""Of a test with its fixtures, in place of `timeout` in pyproject.toml."""
 
 
 @pytest.hookimpl(trylast=True)

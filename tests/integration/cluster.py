@@ -19,7 +19,7 @@ from liftlog.commands.asking import look_at
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.tls.files import VARIABLES
-from liftlog.types import FEATURE_LEVEL, LiftlogError
+from liftlog.types import FEATURE_LEVEL
 from liftlog_spec.refine.traces import check_traces
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -281,7 +281,7 @@ def with_cluster(
 
         try:
             asyncio.run(run())
-        except (AssertionError, LiftlogError, TimeoutError, ExceptionGroup) as error:
+        except Exception as error:
             error.add_note(_logs(cluster))
             raise
     if not refined:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 from collections import Counter
@@ -17,39 +16,19 @@ from liftlog.types import StreamConfig
 from tests.integration.cluster import ROOT, Harness, Writer, child_environment, until, with_cluster
 from tests.integration.nats_keys import Authority
 from tests.integration.test_cold_reads import MESSAGES, destroy_record, fill, spans_sent
+from tests.programs import GO, build_with_go, go
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples" / "go"
-GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 DEADLINE_S = 60.0
-
-
-def go(*arguments: str) -> subprocess.CompletedProcess[str]:
-    assert GO is not None
-    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    return subprocess.run(
-        [GO, *arguments],
-        cwd=EXAMPLE,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the two programs."""
-    if GO is None:
-        pytest.skip("there is no go here; install Go 1.26")
-    fetched = go("mod", "download")
-    if fetched.returncode:
-        pytest.skip(f"the modules of examples/go cannot be fetched: {fetched.stderr.strip()[-300:]}")
     folder = tmp_path_factory.mktemp("go")
-    built = go("build", "-o", f"{folder}/", "./publisher", "./reader")
-    assert built.returncode == 0, built.stderr
+    build_with_go(EXAMPLE, f"{folder}/", "./publisher", "./reader")
     return folder
 
 
@@ -116,9 +95,9 @@ def values(printed: list[dict[str, object]]) -> dict[int, object]:
 
 def test_the_page_s_examples_and_every_kind_of_batch(programs: Path) -> None:
     """The example's own tests."""
-    done = go("test", "./...")
+    done = go(EXAMPLE, "test", "./...")
     assert done.returncode == 0, done.stdout + done.stderr
-    checked = go("vet", "./...")
+    checked = go(EXAMPLE, "vet", "./...")
     assert checked.returncode == 0, checked.stderr
     gofmt = shutil.which("gofmt", path=Path(str(GO)).resolve().parent)
     assert gofmt is not None

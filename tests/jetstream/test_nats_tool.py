@@ -5,11 +5,8 @@ It is built from the sources that `nats_tool/go.sum` names, which takes a minute
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +14,18 @@ import pytest
 
 from tests.jetstream.table import differs, proves, refused
 from tests.jetstream.user import User
+from tests.programs import build_with_go, finished
 
 pytestmark = pytest.mark.nightly
 
 X, TOOL = "Other clients", "the `nats` tool"
-GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 SOURCES = Path(__file__).parent / "nats_tool"
 
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if GO is None:
-        pytest.skip("there is no go here; install Go 1.26")
     built = tmp_path_factory.mktemp("nats-tool") / "nats"
-    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    for words in (("mod", "download"), ("build", "-o", str(built), "github.com/nats-io/natscli/nats")):
-        done = subprocess.run(
-            [GO, *words],
-            cwd=SOURCES,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        if done.returncode and words[0] == "mod":
-            pytest.skip(f"the modules of the nats tool cannot be fetched: {done.stderr.strip()[-300:]}")
-        assert done.returncode == 0, done.stderr
+    build_with_go(SOURCES, str(built), "github.com/nats-io/natscli/nats")
     return built
 
 
@@ -58,22 +40,8 @@ class Tool:
 
     async def says(self, *words: str) -> tuple[int, str]:
         """The exit code, and what is printed on either stream."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=self._environment,
-        )
-        try:
-            out, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode is not None
-        return process.returncode, out.decode()
+        code, out, error = await finished(*self._command, *words, environment=self._environment)
+        return code, out + error
 
     async def run(self, *words: str) -> str:
         """What a command prints that succeeds."""

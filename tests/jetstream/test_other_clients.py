@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,11 +13,11 @@ import pytest
 from tests.jetstream.results import ROOT
 from tests.jetstream.table import proves
 from tests.jetstream.user import User
+from tests.programs import build_with_go, finished
 
 pytestmark = pytest.mark.slow
 
 X = "Other clients"
-GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 NPM = shutil.which("npm")
 NODE = shutil.which("node")
 
@@ -37,24 +35,9 @@ SEEN: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def go_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if GO is None:
-        pytest.skip("there is no go here; install Go 1.26")
-    folder = tmp_path_factory.mktemp("go")
-    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    for words in (("mod", "download"), ("build", "-o", f"{folder}/jetstream", "./jetstream")):
-        done = subprocess.run(
-            [GO, *words],
-            cwd=ROOT / "examples" / "go",
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        if done.returncode and words[0] == "mod":
-            pytest.skip(f"the modules of examples/go cannot be fetched: {done.stderr.strip()[-300:]}")
-        assert done.returncode == 0, done.stderr
-    return folder / "jetstream"
+    built = tmp_path_factory.mktemp("go") / "jetstream"
+    build_with_go(ROOT / "examples" / "go", str(built), "./jetstream")
+    return built
 
 
 @pytest.fixture(scope="session")
@@ -79,15 +62,8 @@ def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def seen(*command: str) -> dict[str, Any]:
     """What a program printed: its objects by what they are of."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
-    try:
-        out, error = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, error.decode()
+    code, out, error = await finished(*command)
+    assert code == 0, error
     return {told["what"]: told["value"] for told in map(json.loads, out.splitlines())}
 
 
