@@ -10,6 +10,8 @@ from liftlog.types import LiftlogError
 MIB = 1024 * 1024
 LEASE_TICKS = 4
 """A heartbeat on each tick, one that is lost, an answer on its way, a look ahead to the next tick (N2)."""
+SPANS_OF_UNCOMMITTED = 2
+"""All that may be uncommitted before a command, and as much that its author has not applied yet (M3)."""
 
 PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "tick_ms": (10, 10_000),
@@ -72,6 +74,13 @@ def check_protocol(protocol: dict[str, int], source: str) -> None:
         raise LiftlogError(
             f"{source}: [protocol] replica_probation_ms = {first} is above replica_probation_max_ms = "
             f"{longest}; change one of them"
+        )
+    uncommitted, span = config.raft_inflight_proposals_max, config.raft_proposal_span
+    if span < SPANS_OF_UNCOMMITTED * uncommitted:
+        raise LiftlogError(
+            f"{source}: [protocol] raft_proposal_span = {span} is below {SPANS_OF_UNCOMMITTED} times "
+            f"raft_inflight_proposals_max = {uncommitted}: commands could be too old each time their turn "
+            "comes; raise the one or lower the other"
         )
     least = LEASE_TICKS * config.tick_ms
     if config.lease_ms < least:

@@ -113,6 +113,10 @@ def test_a_variable_that_looks_like_a_setting_is_not_ignored(
         ("tick_ms = 50", "fence_margin_ms = 1100", ("lease_ms and fence_margin_ms", "session_timeout_ms")),
         ("tick_ms = 50", "lease_ms = 100", ("lease_ms = 100", "4 times tick_ms")),
         ("tick_ms = 50", "suspicion_ms = 900", ("suspicion_ms", "below election_min_ms")),
+        (
+            *("tick_ms = 50", "raft_proposal_span = 2047"),
+            ("raft_proposal_span = 2047", "2 times raft_inflight_proposals_max = 1024", "raise the one"),
+        ),
         ("id = 2", "id = 0", ("id", "1 to 65535")),
         ("id = 2", "", ("id", "missing")),
         ("id = 2", 'id = 2\nlog_format = "xml"', ("log_format", "'text' or 'json'")),

@@ -11,7 +11,8 @@ import pytest
 from liftlog.core.replica.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
 from liftlog.mutants import NO_MUTANTS, Mutants
-from liftlog.storage.layout import log_directory
+from liftlog.protocolranges import SPANS_OF_UNCOMMITTED
+from liftlog.storage.layout import IDENTITY, VOTE, log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
@@ -21,6 +22,7 @@ from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.options import StorageTimes
 from liftlog_sim.faults.atlas import WHOLE, Harm
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
@@ -366,9 +368,11 @@ def test_a_copy_that_was_destroyed_with_its_disk_begins_at_the_front_again() -> 
         assert world.account.log_starts == {(1, partition): expected, (2, partition): 20}
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_disk_of_a_twin_that_is_lost_itself_is_not_judged(lost: bool) -> None:
-    """Seed 7517: the node had an empty disk when its own was brought back, and the simulator failed."""
+@pytest.mark.parametrize("lost", ["", "all", VOTE, IDENTITY])
+def test_a_disk_of_a_twin_that_is_lost_itself_is_not_judged(lost: str) -> None:
+    """Seed 7517: the node had an empty disk when its own was brought back, and the simulator failed. As it did
+    where what the group had promised, or whose disk it is, had decayed.
+    """
     world = new_world(31, faults=(), plan=Plan(faults=()))
     run(world, 5 * SECOND)
     draws = Draws("twin")
@@ -377,9 +381,33 @@ def test_a_disk_of_a_twin_that_is_lost_itself_is_not_judged(lost: bool) -> None:
     run(world, SECOND)
     if lost:
         world.machines[number].kill()
+    if lost == "all":
         world.machines[number].disk.wipe()
+    elif lost:
+        world.machines[number].disk.flip(lost, 9, 1)
     run(world, 5 * SECOND)
     assert world.account.checks.counts["OldMemberKept"] == (not lost)
     node = world.machines[number].node
     assert node is not None and node.incarnation
+    finish(world)
+
+
+def test_no_world_lets_more_proposals_be_under_way_than_its_span_lets_through() -> None:
+    """Seed 5118: commands meant something for 12 entries, and 64 could be uncommitted. Once over 12 were,
+    each was too old at its turn, was said again, and kept the next ones waiting, for ever.
+    """
+    profiles = ("commands", "snapshots", "")
+    drawn = [draw_knobs(seed, profile=profile) for profile in profiles for seed in range(60)]
+    assert all(SPANS_OF_UNCOMMITTED * one.proposals_max <= one.proposal_span for one in drawn)
+    assert min(one.proposal_span for one in drawn) == 12 and max(one.proposals_max for one in drawn) == 1024
+
+
+def test_the_last_probe_is_acked_where_every_subject_is_full_for_good() -> None:
+    """Seed 6713: a stream refused a second message of each subject, and an operator had altered its age limit
+    away. Nothing that the simulator's last probe could say was there to be taken.
+    """
+    stream = StreamConfig("s0", "s0.in.*", 1, 3, removal=True, subject_messages_max=1, retention_ms=0)
+    world = new_world(7, faults=(), streams=(stream,), plan=Plan(faults=()))
+    run(world, 20 * SECOND)
+    assert world.account.counters["refused for full subjects"] > 0
     finish(world)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import msgspec
 
 from liftlog.core.raft.birth import birth_name
+from liftlog.ports import DiskError
 from liftlog.storage.layout import IDENTITY, VOTE
-from liftlog.storage.statefile import read_state, write_state
+from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.types import Disks, HardState, Identity
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
@@ -90,8 +91,7 @@ class Twins:
         joined = machine.node is not None and machine.node.incarnation
         machine.kill()
         machine.disk.kill()
-        # Meanwhile it may have been lost itself: then the node was here with an empty disk.
-        twin = _hard_state(machine) if _is_twins(machine) else None
+        twin = _twins_state(machine)
         machine.disk.restore(own)
         self._atlas.note_disk(machine)
         mine = _hard_state(machine)
@@ -117,6 +117,14 @@ def _hard_state(machine: Machine) -> HardState:
 def _is_twins(machine: Machine) -> bool:
     """Whether the disk in the machine is a twin's."""
     return machine.disk.exists(IDENTITY) and _identity(machine).disk_id.startswith(TWIN)
+
+
+def _twins_state(machine: Machine) -> HardState | None:
+    """Of the twin whose disk is in the machine; None where that was lost, or has decayed, meanwhile."""
+    try:
+        return _hard_state(machine) if _is_twins(machine) else None
+    except (CorruptState, DiskError):
+        return None
 
 
 def _twins(state: HardState) -> Disks:

@@ -32,6 +32,7 @@ from liftlog_sim.profiles.settings import (
     draw_streams,
     expecting_of,
     index_decay_us,
+    lets_through,
     of_size,
     parcels_of,
     questions_of,
@@ -68,8 +69,7 @@ def profile_of(seed: int) -> str:
 
 def _profile_of(seed: int, draws: Draws) -> str:
     drawn = draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
-    # Drawn apart, so that the other seeds stay what they are.
-    swarm = Draws(seed, "swarm").random()
+    swarm = Draws(seed, "swarm").random()  # Apart, so that the other seeds stay what they are.
     for name, share in APART:
         swarm -= share
         if swarm < 0:
@@ -139,7 +139,7 @@ def draw_knobs(
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
-    knobs = with_recounts(seed, with_other_minima(Draws(seed, "minimum"), kept_short(knobs)))
+    knobs = with_recounts(seed, with_other_minima(Draws(seed, "minimum"), lets_through(kept_short(knobs))))
     knobs = msgspec.structs.replace(knobs, streams=_with_ids(Draws(seed, "ids"), knobs))
     knobs = msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), begun(seed, knobs)))
     if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us or knobs.expecting_lasts:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from liftlog.options.marking import marker_ms
+from liftlog.protocolranges import SPANS_OF_UNCOMMITTED
 from liftlog.types import StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
@@ -265,6 +266,12 @@ def base_knobs(draws: Draws, **fixed: object) -> Knobs:
     }
     drawn.update(fixed)
     return Knobs(**drawn)  # type: ignore[arg-type]
+
+
+def lets_through(knobs: Knobs) -> Knobs:
+    """This world with no more proposals than its span lets through, as the configuration of nodes asks."""
+    most = knobs.proposal_span // SPANS_OF_UNCOMMITTED
+    return msgspec.structs.replace(knobs, proposals_max=min(knobs.proposals_max, most))
 
 
 def storing(draws: Draws) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.types import PartitionId, StreamConfig
+from liftlog_sim.chance.draws import Draws
 
 WORDS = ("own", "two", "three")
 """What stands in a subject in the place of a wildcard; messages have the first one, but where subjects are
@@ -29,6 +30,17 @@ class Target:
     def subject_with(self, word: str) -> bytes:
         """A literal one, with this word for each wildcard."""
         return self.pattern.replace("*", word).encode()
+
+    def drawn_subject(self, draws: Draws, asked: bool, fresh: str) -> bytes:
+        """What a burst is published to. `asked`: subjects are asked about. `fresh`: a word that no other has
+        had, if there is to be room: every other subject may have all the messages that it holds.
+        """
+        if fresh and self.config.holds_of_subject:
+            return self.subject_with(fresh)
+        subject = self.subject_with(draws.part("subject").choice(WORDS)) if asked else self.subject
+        if self.more_subjects:
+            return draws.part("among").choice((subject, *self.more_subjects))
+        return subject
 
     @property
     def name(self) -> str:

@@ -53,7 +53,7 @@ from liftlog_sim.workload.repeating import TOO_LONG
 from liftlog_sim.workload.rivalling import Rivalry
 from liftlog_sim.workload.sourcing import Sourcer
 from liftlog_sim.workload.subjects import SubjectAsker
-from liftlog_sim.workload.targets import WORDS, Target
+from liftlog_sim.workload.targets import Target
 
 ACK_TIMEOUT_US = 5 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
@@ -332,11 +332,8 @@ class Publisher:
         operations: list[ClientOperation] = []
         expected = self._expected(target, draws.part("expecting")) if strange else -1
         run = self._run_for(target, b"plain", draws.part("run")) if strange and expected < 0 else None
-        subject = target.subject
-        if knobs.ask_subjects_us or knobs.filtered_interval_us:
-            subject = target.subject_with(draws.part("subject").choice(WORDS))
-        if target.more_subjects:
-            subject = draws.part("among").choice((subject, *target.more_subjects))
+        asked = bool(knobs.ask_subjects_us or knobs.filtered_interval_us)
+        subject = target.drawn_subject(draws, asked, "" if strange else burst)
         filler = b"." * draws.part("filler").randrange(self._cluster.knobs.value_filler + 1)
         for place in range(count):
             own = draws.part(place)
