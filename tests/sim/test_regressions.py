@@ -370,8 +370,8 @@ def test_a_copy_that_was_destroyed_with_its_disk_begins_at_the_front_again() -> 
 
 @pytest.mark.parametrize("lost", ["", "all", VOTE, IDENTITY])
 def test_a_disk_of_a_twin_that_is_lost_itself_is_not_judged(lost: str) -> None:
-    """Seed 7517: the node had an empty disk when its own was brought back, and the simulator failed. As it did
-    where what the group had promised, or whose disk it is, had decayed.
+    """Seed 7517: the node had an empty disk when its own was brought back, and the simulator failed. It did
+    where what the group had promised, or whose disk it is, had decayed, too.
     """
     world = new_world(31, faults=(), plan=Plan(faults=()))
     run(world, 5 * SECOND)
