@@ -34,6 +34,7 @@ from liftlog.messages import (
     RUNS_MAX,
     SETTLE_MAX,
     TERM,
+    TO_FLOOR,
     AlterConsumerRequest,
     ConsumerConfig,
     ConsumerInfo,
@@ -44,6 +45,7 @@ from liftlog.messages import (
     DoneReply,
     PullReply,
     PullRequest,
+    ResetConsumerRequest,
     SettledReply,
     SettleRequest,
     StreamInfo,
@@ -128,13 +130,23 @@ class PullConsumer:
         self.config = info.config
         return info
 
+    async def reset(self, offset: int | None = None) -> ConsumerInfo:
+        """See `reset_consumer`. What this object was given counts for nothing from now on; it goes on."""
+        self._become(await reset_consumer(self._reader, self._name, offset))
+        return await self.info()
+
+    def _become(self, info: ConsumerInfo) -> None:
+        self.number, self.config = info.number, info.config
+        self._given.clear()
+
     async def fetch(
         self, messages: int = 100, *, wait_ms: int = 1000, max_bytes: int = 1024 * 1024
     ) -> list[Delivery]:
         """At most so many messages; as soon as there are any, none if none came within `wait_ms` (0: what is
         there now). Those not acked within the consumer's `ack_wait_ms` are given again, to anybody.
 
-        Raises RequestFailed, with code "not-found" if the consumer was deleted; LiftlogError.
+        Raises RequestFailed, with code "not-found" if the consumer was deleted, or reset by somebody else:
+        then it can be opened again; LiftlogError.
         """
         if not 0 < messages <= PULL_MAX:
             raise LiftlogError(f"{messages} messages cannot be fetched at once; 1 to {PULL_MAX} can")
@@ -321,6 +333,30 @@ class UsesConsumers:
             # It was there: an earlier attempt without an answer may have deleted it.
             if error.code != ERR_NOT_FOUND:
                 raise
+
+
+    async def reset_consumer(
+        self: ConsumerOwner,
+        stream: str | StreamInfo,
+        name: str,
+        offset: int | None = None,
+        *,
+        partition: int = 0,
+        timeout_ms: int = 0,
+    ) -> ConsumerInfo:
+        """Have a consumer begin again at this offset, or at the log start if that is behind it; None: at the
+        first message that is not done. Its name and configuration stay. All that was delivered and acked is
+        forgotten, and whoever was given something before has an ack of it refused: to them, it was deleted.
+        """
+        return await reset_consumer(await _reader(self, stream, partition, timeout_ms), name, offset)
+
+
+async def reset_consumer(reader: Reader, name: str, offset: int | None) -> ConsumerInfo:
+    """Of this reader's partition. Raises LiftlogError, RequestFailed, Unreachable."""
+    if offset is not None and offset < 0:
+        raise LiftlogError(f"a consumer cannot be reset to offset {offset}: name 0 or more, or None")
+    request = ResetConsumerRequest(reader.partition, name, TO_FLOOR if offset is None else offset)
+    return (await reader.ask_leader(request, ConsumersReply)).consumers[0]
 
 
 async def consumers_of(reader: Reader, name: str) -> list[ConsumerInfo]:

@@ -233,6 +233,9 @@ class TrioPullConsumer:
     async def alter(self, **changes: object) -> ConsumerInfo:
         return await self._bridge.run(lambda: self.consumer.alter(**changes))
 
+    async def reset(self, offset: int | None = None) -> ConsumerInfo:
+        return await self._bridge.run(lambda: self.consumer.reset(offset))
+
     async def term(self, *deliveries: Delivery) -> list[int]:
         return await self._bridge.run(lambda: self.consumer.term(*deliveries))
 

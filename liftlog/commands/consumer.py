@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from liftlog.client.reader import EARLIEST, NEW, TIME
 from liftlog.commands.common import (
     add_client_options,
     connect,
@@ -35,6 +36,7 @@ from liftlog.terminal import printable
 from liftlog.types import LiftlogError
 
 DEFAULTS = ConsumerConfig()
+FLOOR = "floor"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,6 +102,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     following.add_argument("--wait", type=duration_ms, default=1000, metavar="TIME", help="(default 1s)")
     following.add_argument("--no-ack", action="store_true", help="leave them to be given again")
     _finish(following, _next)
+    reset = actions.add_parser("reset", help="have a consumer begin again somewhere else")
+    _name(reset)
+    reset.add_argument(
+        "--to",
+        required=True,
+        metavar="WHERE",
+        help=f"{FLOOR!r} (the first message that is not done), {EARLIEST!r}, {NEW!r}, an offset, or a time "
+        "such as 2026-05-01T12:00:00Z",
+    )
+    _finish(reset, _reset)
     remove = actions.add_parser("rm", help="remove a consumer, with all that is known of it")
     _name(remove)
     _finish(remove, _remove)
@@ -248,6 +260,22 @@ async def _alter(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         consumer = await client.consumer(args.stream, args.name, partition=args.partition)
         info = await consumer.alter(**changes)
+    _show(args, [info], _plain(info))
+    return 0
+
+
+async def _reset(args: argparse.Namespace) -> int:
+    word, timestamp_ms, offset = args.to, 0, None
+    if word.isdecimal():
+        offset = int(word)
+    elif word not in (FLOOR, EARLIEST, NEW):
+        word, timestamp_ms = TIME, _moment("--to", word)
+    async with await connect(args) as client:
+        stream = await client.stream(args.stream)
+        if offset is None and word != FLOOR:
+            offset = await client.reader(stream, args.partition).offset(word, timestamp_ms)
+        await client.reset_consumer(stream, args.name, offset, partition=args.partition)
+        info = await (await client.consumer(stream, args.name, partition=args.partition)).info()
     _show(args, [info], _plain(info))
     return 0
 

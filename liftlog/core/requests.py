@@ -62,6 +62,7 @@ from liftlog.messages import (
     ReadRequest,
     RebalanceRequest,
     RemoveNodeRequest,
+    ResetConsumerRequest,
     RetireNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
@@ -148,6 +149,7 @@ class Requests:
                 CreateConsumerRequest()
                 | AlterConsumerRequest()
                 | DeleteConsumerRequest()
+                | ResetConsumerRequest()
                 | ConsumersRequest()
                 | PullRequest()
                 | UnpinRequest()

@@ -77,3 +77,4 @@ GROUP_WITHOUT_POLICY = Fault(
     400, 10196, "consumer can not have priority groups when policy is none"
 )
 PIN_TIME_WITHOUT_POLICY = Fault(400, 10197, "PinnedTTL cannot be set when PriorityPolicy is none")
+INVALID_RESET = Fault(400, 10204, "invalid reset: {}")

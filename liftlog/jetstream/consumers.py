@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -101,6 +101,17 @@ class UnpinBody(msgspec.Struct, forbid_unknown_fields=True):
 
 class UnpinAnswer(JsAnswer):
     kind: ClassVar[str] = "consumer_unpin"
+
+
+class ResetRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """`seq` 0: the first message that is not acked."""
+
+    seq: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class ResetAnswer(ConsumerInfoAnswer, kw_only=True):
+    kind: ClassVar[str] = "consumer_reset"
+    reset_seq: int
 
 
 class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -273,6 +284,35 @@ async def pause_consumer(room: Room, call: JsCall) -> PauseAnswer:
     )
 
 
+async def reset_consumer(room: Room, call: JsCall) -> ResetAnswer:
+    """Have it begin again, not before where its configuration has it begin."""
+    sequence = call.body(ResetRequest).seq
+    stream = await find_stream(room.client, call.stream)
+    known = await room.consumers.look_up(stream, call.consumer)
+    config = known.config
+    if sequence and config.deliver_policy not in ("all", "by_start_sequence", "by_start_time"):
+        raise faults.INVALID_RESET.because("not allowed")
+    if config.deliver_policy == "by_start_sequence" and 0 < sequence < config.opt_start_seq:
+        raise faults.INVALID_RESET.because("below start seq")
+    if config.deliver_policy == "by_start_time" and sequence:
+        first = await known.first_at(milliseconds(config.opt_start_time))
+        if sequence - 1 < first:
+            raise faults.INVALID_RESET.because("below start time")
+    try:
+        info = await known.reset(sequence - 1 if sequence else None)
+    except RequestFailed as error:
+        if error.code == ERR_NOT_FOUND:
+            raise CONSUMER_NOT_FOUND.because() from None
+        if error.retryable:
+            raise
+        raise faults.INVALID_RESET.because(error) from None
+    now = room.consumers.add(stream, room.client.reader(stream, 0), info)
+    if config.is_push:
+        await room.push_soon(known.stream_name)
+    told = describe(room, stream, now, info)
+    return ResetAnswer(**msgspec.structs.asdict(told), reset_seq=sequence or info.position + 1)
+
+
 async def unpin_consumer(room: Room, call: JsCall) -> UnpinAnswer:
     """Have another client be pinned."""
     group = call.body(UnpinBody).group
@@ -357,5 +397,6 @@ HANDLERS: Handlers = {
     "CONSUMER.LIST": consumer_list,
     "CONSUMER.DELETE": delete_consumer,
     "CONSUMER.PAUSE": pause_consumer,
+    "CONSUMER.RESET": reset_consumer,
     "CONSUMER.UNPIN": unpin_consumer,
 }

@@ -18,15 +18,16 @@ from liftlog.client.consuming import (
     Delivery,
     consumers_of,
     deliveries_of,
+    reset_consumer,
     settle_requests,
 )
 from liftlog.client.errors import RequestFailed
 from liftlog.client.joining import JoinedAcks
-from liftlog.client.reader import Reader
+from liftlog.client.reader import TIME, Reader
 from liftlog.client.recent import RecentBatches
 from liftlog.jetstream.ackwords import acks_of
 from liftlog.jetstream.consumerconfigs import JsConsumerConfig, from_core
-from liftlog.jetstream.errors import CONSUMER_NOT_FOUND
+from liftlog.jetstream.errors import CONSUMER_NOT_FOUND, JsError
 from liftlog.jetstream.groups import PullStanding
 from liftlog.jetstream.shown import find_stream
 from liftlog.messages import (
@@ -125,6 +126,16 @@ class KnownConsumer:
         )
         reply = await self._reader.ask_leader(request, ConsumersReply)
         self.learn(reply.consumers[0])
+
+    async def reset(self, offset: int | None) -> ConsumerInfo:
+        """Have another one take its place, which begins there; None: with the first that is not done. Raises
+        RequestFailed.
+        """
+        return await reset_consumer(self._reader, self.name, offset)
+
+    async def first_at(self, timestamp_ms: int) -> int:
+        """The first offset at this time, or later."""
+        return await self._reader.offset(TIME, timestamp_ms)
 
     def learn(self, info: ConsumerInfo) -> None:
         """It has been told."""
@@ -228,6 +239,15 @@ class KnownConsumers:
             self._known.clear()
         known = self._known[key] = KnownConsumer(stream, reader, info, self._recent)
         return known
+
+    async def in_place_of(self, known: KnownConsumer) -> KnownConsumer | None:
+        """The one that has taken its place when it was reset; None if it was deleted. Raises LiftlogError."""
+        self.forget(known.stream_name, known.name)
+        try:
+            found = await self.find(known.stream_name, known.name)
+        except JsError:
+            return None
+        return found if found.created_ms == known.created_ms and found.number != known.number else None
 
     def forget(self, stream: str, name: str) -> None:
         """It is no more, or is another one."""

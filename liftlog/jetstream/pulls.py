@@ -43,8 +43,6 @@ class Ended(Exception):
 
 def _ended_by(error: RequestFailed) -> Ended:
     """Why a pull is over whose leader has refused it."""
-    if is_over(error):
-        return Ended(statuses.CONSUMER_DELETED)
     if error.code == ERR_PIN_OTHER:
         return Ended(statuses.PIN_MISMATCH)
     if error.code == ERR_PIN_LOST:
@@ -130,19 +128,30 @@ class Pull:
             return asking.result()
         except LeafAway:
             raise Ended(None) from None
-        except RequestFailed as error:
-            raise _ended_by(error) from None
         except Unreachable:
             raise Ended(statuses.LEADERSHIP_CHANGE) from None
         except LiftlogError as error:
             if is_over(error):
-                raise Ended(statuses.CONSUMER_DELETED) from None
+                await self._go_on_with_another()
+                return []
+            if isinstance(error, RequestFailed):
+                raise _ended_by(error) from None
             raise
         finally:
             unheard.cancel()
             if not asking.done():
                 late = give_back_late(self._known, asking)
                 self._room.start(late, "messages that came too late for a pull")
+
+    async def _go_on_with_another(self) -> None:
+        """Its consumer is no more: another one has taken its place, or it was deleted. Raises Ended."""
+        try:
+            found = await self._room.consumers.in_place_of(self._known)
+        except LiftlogError:
+            raise Ended(statuses.LEADERSHIP_CHANGE) from None
+        if found is None:
+            raise Ended(statuses.CONSUMER_DELETED)
+        self._known = found
 
     def _quiet_s(self) -> float | None:
         """How long nothing is due."""

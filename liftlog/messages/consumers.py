@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, field
 
 from liftlog.messages.struct import Struct
-from liftlog.types import Line, Number, PartitionId, Word
+from liftlog.types import NUMBER_MAX, Line, Number, PartitionId, Word
 
 PENDING_MAX = 65_536
 """Messages of one consumer that may wait for an ack."""
@@ -52,6 +52,8 @@ ACK = "ack"
 TERM = "term"
 NAK = "nak"
 PROGRESS = "progress"
+TO_FLOOR = -1
+"""Where a consumer is reset to: to the first message that is not done."""
 SETTLES = (ACK, TERM, NAK, PROGRESS)
 
 Named = tuple[Number, Annotated[int, Meta(ge=1, le=PENDING_MAX)]]
@@ -202,6 +204,17 @@ class DeleteConsumerRequest(Struct):
     name: Line
 
 
+class ResetConsumerRequest(Struct):
+    """K1: another consumer takes the place of this one, with its name and configuration, which begins at
+    `offset`, or at the log start if that is behind it. `TO_FLOOR`: at the first that is not done. Answered
+    by `ConsumersReply`. If it is asked twice both may come about, one behind the other.
+    """
+
+    partition: PartitionId
+    name: Line
+    offset: Annotated[int, Meta(ge=TO_FLOOR, le=NUMBER_MAX)]
+
+
 class ConsumersRequest(Struct):
     """One consumer, or all of the partition where `name` is empty."""
 
@@ -303,6 +316,7 @@ ConsumerRequest = (
     CreateConsumerRequest
     | AlterConsumerRequest
     | DeleteConsumerRequest
+    | ResetConsumerRequest
     | ConsumersRequest
     | PullRequest
     | SettleRequest

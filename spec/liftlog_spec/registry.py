@@ -346,9 +346,9 @@ MODELS: dict[str, ModelEntry] = {
             "durable consumers: deliveries and acks are entries of a partition's journal",
             (
                 *("Replicas", "Records", "Entries", "Limit", "Room", "Epochs", "Snapshots", "Deletes"),
-                *("Shrinks", "Trims", "Queue", "Losses", "Doubts"),
+                *("Resets", "Shrinks", "Trims", "Queue", "Losses", "Doubts"),
             ),
-            may_be_none=("Snapshots", "Deletes", "Shrinks", "Trims", "Queue", "Losses", "Doubts"),
+            may_be_none=("Snapshots", "Deletes", "Resets", "Shrinks", "Trims", "Queue", "Losses", "Doubts"),
             renamed={"Replicas": "nodes"},
             small={"records": 1, "entries": 4},
         ),

@@ -78,6 +78,9 @@ COUNTED = st.lists(OFFSETS, max_size=8, unique=True).map(
 LINES = st.lists(st.builds(EpochStart, st.integers(1, 5), OFFSETS), max_size=3)
 ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Created, st.sampled_from("ab"), st.just(NO_LOSS), OFFSETS, LINES),
+    st.builds(
+        Created, st.sampled_from("ab"), st.just(NO_LOSS), OFFSETS, LINES, instead=st.integers(0, 4)
+    ),
     st.builds(Altered, NUMBERS, st.just(ConsumerConfig())),
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),

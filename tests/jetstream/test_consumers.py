@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nats.js import api, errors
 
-from tests.jetstream.table import Case, differs, proves, proves_each, refused
+from tests.jetstream.table import Case, differs, proves, proves_each
 from tests.jetstream.user import SECOND, User
 
 C = "Consumers"
@@ -724,22 +724,6 @@ async def test_a_pause_ends_by_itself(user: User) -> None:
 async def test_an_unknown_consumer_cannot_be_paused(user: User) -> None:
     await user.stream()
     assert await user.refused(f"CONSUMER.PAUSE.{user.name}.nobody", {}) == (404, 10014)
-
-
-@proves(C, "CONSUMER.RESET")
-@refused("for now: delete it, and make it anew with by_start_sequence")
-async def test_a_consumer_is_set_back(user: User) -> None:
-    await user.stream()
-    await user.publish(*"123")
-    await user.consumer()
-    if user.liftlog:
-        assert (await user.refused(f"CONSUMER.RESET.{user.name}.C", {"seq": 2}))[0] == 400
-        return
-    for message in (await user.pull({"batch": 3}, messages=3)).messages:
-        await message.ack_sync()
-    told = await user.js.reset_consumer(user.name, "C", seq=2)
-    assert told.reset_seq == 2
-    assert (await user.pull({"batch": 2}, messages=2)).data == [b"2", b"3"]
 
 
 STARTS = "where a consumer begins"

@@ -21,6 +21,7 @@ from liftlog_sim.catalogue.smallest import MOST_ENTRIES
 from liftlog_sim.catalogue.unplanted import WAITING
 from liftlog_sim.profiles.mutants import MUTANTS, mutant_named, planted
 from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
+from liftlog_sim.sweeps.record import sources_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"
@@ -96,7 +97,7 @@ def test_a_record_made_with_keep_keeps_what_holds_and_finds_anew_what_does_not(
     path = tmp_path / "mutants.json"
     assert main(["sim", "mutants", "--record", str(path), "--keep", "--jobs", "1"]) == 0
     found = known_seeds(path)
-    assert found[names[0]] == held
+    assert found[names[0]] == msgspec.structs.replace(held, sources=sources_hash())
     assert found[names[1]].invariant == true[names[1]].invariant and found[names[1]].searched == 1
     capsys.readouterr()
     assert main(["sim", "mutants", "--keep"]) == 2
@@ -124,6 +125,8 @@ def test_a_record_is_shrunk_part_by_part(
     assert shrunk.shrunk is not None and shrunk.shrunk <= MOST_ENTRIES
     assert shrunk.shrink_cpu_s is not None and shrunk.fates is not None
     bare = msgspec.structs.replace(shrunk, shrunk=None, fates=None, shrink_cpu_s=None)
+    bare = msgspec.structs.replace(bare, sources=before["raft_quorum_half"].sources)
+    assert shrunk.sources == sources_hash()
     assert bare == before["raft_quorum_half"]
     capsys.readouterr()
     assert main([word for word in part if word != "--keep"]) == 2

@@ -25,10 +25,11 @@ from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullR
 from liftlog.types import EpochStart, PartitionId, Record
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
-from liftlog_sim.truth.consumers import ConsumerTruth, KnownThen
+from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.letters import DeadMessage, LetterTruth
 from liftlog_sim.truth.removals import DeletionTruth
+from liftlog_sim.truth.sought import KnownThen
 
 PARTITION = PartitionId(7, 0)
 CONFIG = ConsumerConfig(max_deliver=2)
@@ -349,6 +350,73 @@ def test_a_message_that_was_passed_and_is_neither_pending_nor_done_is_found() ->
         world.truth.left(number)
 
 
+def reset(world: Told, number: int, start: int) -> int:
+    """Another one takes its place, as somebody wanted."""
+    world.truth.resets("work")
+    return world.wrote(Created("work", CONFIG, start, [], instead=number))
+
+
+def told_of(number: int) -> ConsumersReply:
+    return ConsumersReply(PARTITION, 1, [ConsumerInfo("work", number, CONFIG, 0, 0, 0, 0)])
+
+
+@pytest.mark.parametrize(
+    ("asked", "begins", "wrong"),
+    [(0, 0, False), (2, 2, False), (2, 3, True), (2, 1, True), (-1, 1, False), (-1, 0, False), (-1, 2, True)],
+)
+def test_a_consumer_that_is_reset_begins_where_somebody_wanted(asked: int, begins: int, wrong: bool) -> None:
+    """K1. -1: at the floor, which is 1, or below it, where a leader knows no better."""
+    world = Told()
+    number = world.begun()
+    world.wrote(Delivered(number, 2, [], [(0, 2, 1)]))
+    world.truth.says(number, [0])
+    world.wrote(Done(number, "acked", [(0, 1)]))
+    there = world.truth.there("work")
+    second = reset(world, number, begins)
+    if wrong:
+        with violated("NoneSkipped"):
+            world.truth.was_reset(told_of(second), asked, there)
+        return
+    world.truth.was_reset(told_of(second), asked, there)
+    assert world.truth.there("work") == [second] and number in world.truth.ended()
+    world.truth.no_more(number, 0)
+    world.start = 3
+    later = reset(world, second, 3)
+    world.truth.was_reset(told_of(later), 1, [second])
+
+
+def test_a_reset_that_nobody_wanted_or_that_is_not_committed_is_found() -> None:
+    """K1."""
+    world = Told()
+    number = world.begun()
+    with violated("OfThisIncarnation"):
+        world.truth.was_reset(told_of(number), 0, [number])
+    world.wrote(Created("work", CONFIG, 0, [], instead=number))
+    with violated("OfThisIncarnation"):
+        world.truth.known()
+
+
+@pytest.mark.parametrize("how", ["deleted", "altered"])
+def test_a_reset_of_one_that_is_not_there_or_was_altered_with_it_is_found(how: str) -> None:
+    """K1."""
+    world = Told()
+    number = world.begun()
+    world.wrote(ConsumerDeleted(number) if how == "deleted" else Altered(number, OF_B))
+    reset(world, number, 0)
+    with violated("OfThisIncarnation"):
+        world.truth.known()
+
+
+def test_one_that_ends_by_itself_while_it_is_reset_is_found() -> None:
+    """K1: there is no moment without one."""
+    world = Told()
+    number = world.begun()
+    world.truth.resets("work")
+    world.wrote(ConsumerDeleted(number))
+    with violated("OfThisIncarnation"):
+        world.truth.no_more(number, 0)
+
+
 @pytest.mark.parametrize(
     ("config", "latest"),
     [(CONFIG, 0), (ConsumerConfig(deliver="offset", offset=2), 2), (ConsumerConfig(deliver="new"), 3)],
@@ -401,16 +469,16 @@ def test_of_several_who_ask_for_a_consumer_at_a_time_the_first_counts() -> None:
     world = Told()
     number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
     for asked in (refused, first, late):
-        world.truth.wants("work", asked)
-    world.truth.refused("work", refused)
+        world.truth.sought.wants("work", asked)
+    world.truth.sought.refused("work", refused)
     world.truth.begun("work", number, late)
     world.truth.begun("work", number, first)
-    world.truth.refused("work", first)  # That is over.
+    world.truth.sought.refused("work", first)  # That is over.
     world = Told()
     number = world.wrote(Created("work", ConsumerConfig(deliver="new"), 1, []))
     for asked in (first, late):
-        world.truth.wants("work", asked)
-    world.truth.refused("work", first)
+        world.truth.sought.wants("work", asked)
+    world.truth.sought.refused("work", first)
     with violated("NoneSkipped"):
         world.truth.begun("work", number, late)
 

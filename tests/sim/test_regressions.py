@@ -6,19 +6,23 @@ first showed them.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from liftlog.core.replica.replica import Replica
-from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
+from liftlog.messages import AppendRequest, CreateStreamRequest, FetchReply, Forward, PurgeRequest, TrashLog
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.protocolranges import SPANS_OF_UNCOMMITTED
 from liftlog.storage.layout import IDENTITY, VOTE, log_directory
 from liftlog.storage.logstate import start_path
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.types import GroupMember, LogSummary, Members, PartitionId, StreamConfig, TailState
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.machine import Machine
 from liftlog_sim.devices.options import StorageTimes
 from liftlog_sim.faults.atlas import WHOLE, Harm
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -26,8 +30,9 @@ from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
-from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.invariants import Checks, Violation
 from liftlog_sim.watching.log_starts import LogStarts
+from liftlog_sim.watching.silence import ProcessContact
 from liftlog_sim.workload.workload import CREATE_TIMEOUT_US
 from liftlog_sim.world import World
 
@@ -366,6 +371,48 @@ def test_a_copy_that_was_destroyed_with_its_disk_begins_at_the_front_again() -> 
         world.account.log_starts[2, partition] = 20
         starts.began(machine, [], exempt)
         assert world.account.log_starts == {(1, partition): expected, (2, partition): 20}
+
+
+def test_a_copy_that_went_to_the_trash_is_found_where_another_one_was_begun() -> None:
+    """Seed 8616: a partition moved away from a node, and came back. The sync of the new log failed before it
+    was set to where its stream begins, and the next process found it empty from 0 on.
+    """
+    world = new_world(11, faults=(), plan=Plan(faults=()))
+    partition, machine = PartitionId(6, 0), world.machines[1]
+    starts = LogStarts(world.cluster, world.account)
+    world.account.log_starts[1, partition] = 100
+    summary = LogSummary(partition, 0, 0, 0, (), TailState.CLEAN)
+    with pytest.raises(Violation, match="LogStartMonotone"):
+        starts.opened(machine, summary, False)
+    starts.trashed(machine, TrashLog(partition))
+    starts.opened(machine, summary, False)
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_the_only_voter_is_in_contact_as_long_as_it_is_in_office(voters: int) -> None:
+    """Seed 8008: its metadata could not be stored any more, and it served on for as long as it was granted,
+    counted from its last step in office; the simulator counted from the last message that it had taken.
+    """
+    world = new_world(5, faults=(), plan=Plan(faults=()))
+    own, now_ms = GroupMember(1, "a"), 1000.0
+    members = Members((own, GroupMember(2, "b"), GroupMember(3, "c"))[:voters], ())
+    office = SimpleNamespace(in_office=True)
+    raft = SimpleNamespace(term=4, member=own, members=members, leadership=office)
+    clock = SimpleNamespace(monotonic_ms=lambda: now_ms)
+    machine = SimpleNamespace(number=1, clock=clock, knobs=world.knobs, node=SimpleNamespace(raft=raft))
+    contact = ProcessContact(cast(Machine, machine), Checks())
+    contact.begin()
+    for round in range(3):
+        now_ms += 500
+        for _ in range(2):
+            contact.sent(AppendRequest(4, 1, 0, 0, 0, round, []))
+    raft.leadership = None
+    now_ms += 500
+    if voters == 1:
+        contact.check("takes a message")
+        now_ms += 2000
+    with pytest.raises(Violation, match="FencedInTime: node 1 takes a message"):
+        contact.check("takes a message")
 
 
 @pytest.mark.parametrize("lost", ["", "all", VOTE, IDENTITY])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
@@ -17,11 +19,21 @@ from liftlog_sim.profiles.profiles import PROFILES, draw_knobs
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.sweeps.catching import MEDIAN_SEEDS, SEARCH_SEEDS, catch, known_seeds
-from liftlog_sim.sweeps.record import RECORD, read_record
+from liftlog_sim.sweeps.record import RECORD, read_record, sources_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEPT = range(*map(int, read_record(ROOT / RECORD).seeds.split(":")))
 KNOWN = known_seeds(ROOT / "tests" / "golden" / "mutants.json")
+SHARE = 3
+"""Of those that were caught with this very code one of so many is looked for again; which ones goes by it."""
+
+
+def looked_for(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """A seed is one run for ever: of the others the record says what was so. All are searched by night."""
+    sources = sources_hash()
+    again = [one for one in mutants if zlib.crc32(f"{one.name}{sources}".encode()) % SHARE == 0]
+    same = {name for name, known in KNOWN.items() if known.sources == sources}
+    return [one for one in mutants if one in again or one.name not in same]
 
 
 @pytest.mark.slow
@@ -90,7 +102,7 @@ def test_every_switch_is_a_registered_mutant() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", looked_for(MUTANTS), ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_by_a_named_invariant(mutant: Mutant) -> None:
     """Where it was caught when all seeds were searched; if its world has changed since, in any of them. The
     worlds of the recorded sweep are clean without it, and of this code (`test_record.py`).

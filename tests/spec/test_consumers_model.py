@@ -34,6 +34,7 @@ VARIANTS: list[tuple[str, dict[str, int], str, int]] = [
     ("elected-without-longer-journal", {**ONE, "Doubts": 1}, "CountsKept", 6),
     ("numbered-by-committed", {**CALM, "Records": 2}, "Numbered", 4),
     ("snapshot-forgets-number", {**SNAPSHOTS, "Entries": 5, "Epochs": 1}, "Numbered", 9),
+    ("reset-deletes-first", {**CALM, "Resets": 1}, "NeverWithout", 2),
 ]
 # variant, constants, number of states until a client notices that an ack did not stay
 NOTICED: list[tuple[str, dict[str, int], int]] = [
@@ -43,6 +44,7 @@ NOTICED: list[tuple[str, dict[str, int], int]] = [
 ]
 LARGER: list[tuple[dict[str, int], int, int]] = [
     ({"Records": 1, "Epochs": 3}, 23_756, 24),
+    ({"Records": 1, "Entries": 5, "Resets": 1}, 13_028, 18),
     ({"Replicas": 3, "Records": 1, "Entries": 4, "Snapshots": 0, "Shrinks": 1}, 9_466, 18),
 ]
 

@@ -39,7 +39,7 @@ class Created(Struct):
     """A consumer that begins at `start`. `line`: the newest epochs of the data before that.
 
     Below `since` it is given `lasts` alone: of each subject the last message that is not gone by the journal
-    below `heeds`.
+    below `heeds`. `instead`: the consumer of this name that ends here, whose place it takes: it was reset.
     """
 
     name: Line
@@ -49,6 +49,7 @@ class Created(Struct):
     lasts: list[Named] = field(default_factory=list)
     since: Number = 0
     heeds: Number = 0
+    instead: Number = 0
 
 
 class Altered(Struct):

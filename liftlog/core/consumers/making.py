@@ -25,10 +25,12 @@ from liftlog.messages import (
     NOTES_BYTES_MAX,
     PENDING_MAX,
     PRIORITIES,
+    TO_FLOOR,
     AlterConsumerRequest,
     ConsumerConfig,
     CreateConsumerRequest,
     ErrorReply,
+    ResetConsumerRequest,
     SubjectsTold,
     intake,
 )
@@ -91,8 +93,7 @@ def not_created(
         text = f"consumer {name!r} is being created with another configuration; try again"
         return ErrorReply(ERR_NOT_READY, text, True)
     if config.offset > hw:
-        text = f"offset {config.offset} is not committed: there are messages below {hw}"
-        return ErrorReply(ERR_OFFSET_RANGE, text, False)
+        return _not_committed(config.offset, hw)
     configs = [one.config for one in consumers.by_number.values()] + [asked.config for asked in creating]
     if len(configs) >= CONSUMERS_MAX:
         text = f"this partition has {len(configs)} consumers, and may have {CONSUMERS_MAX}: delete some first"
@@ -141,6 +142,28 @@ def not_altered(
         return ErrorReply(ERR_INVALID, problem, False)
     others = [one.config for one in consumers.by_number.values() if one is not consumer]
     return _too_many_pending([*others, config])
+
+
+def not_reset(
+    request: ResetConsumerRequest, consumer: Consumer, hw: int, is_queue: bool
+) -> ErrorReply | None:
+    """Why a consumer cannot be reset so. `hw`: of the data; `is_queue`: they are a work queue."""
+    offset, floor = request.offset, consumer.floor
+    if offset > hw:
+        return _not_committed(offset, hw)
+    if is_queue and offset > floor:
+        text = f"consumer {consumer.name!r} is not done with offset {floor}, and nobody else is given the"
+        text = f"{text} messages of a work queue: reset it to that offset, or to its floor"
+        return ErrorReply(ERR_INVALID, text, False)
+    if offset == TO_FLOOR and floor < consumer.since:
+        text = f"consumer {consumer.name!r} is being given the last messages of subjects with which it began,"
+        return ErrorReply(ERR_INVALID, f"{text} and they are not looked for again: name an offset", False)
+    return None
+
+
+def _not_committed(offset: int, hw: int) -> ErrorReply:
+    text = f"offset {offset} is not committed: there are messages below {hw}"
+    return ErrorReply(ERR_OFFSET_RANGE, text, False)
 
 
 def _too_many_pending(configs: Sequence[ConsumerConfig]) -> ErrorReply | None:

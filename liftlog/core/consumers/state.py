@@ -184,6 +184,8 @@ class Consumers:
         """The entry at this offset of the journal. Raises UnreadableEntry."""
         entry = decode_entry(data)
         if isinstance(entry, Created):
+            if entry.instead:
+                self._end(entry.instead)
             self._add(Consumer(offset + 1, entry))
             return
         if isinstance(entry, SaidAgain):
@@ -205,8 +207,14 @@ class Consumers:
             case Rewound():
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
-                del self.by_number[consumer.number], self.by_name[consumer.name]
+                self._end(consumer.number)
         self._weigh(consumer)
+
+    def _end(self, number: int) -> None:
+        consumer = self.by_number.pop(number, None)
+        if consumer is not None:
+            del self.by_name[consumer.name]
+            self._weigh(consumer)
 
     def _add(self, consumer: Consumer) -> None:
         if consumer.name not in self.by_name and consumer.number not in self.by_number:

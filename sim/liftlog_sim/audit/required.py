@@ -64,6 +64,8 @@ REQUIRED_MARKS = (
     "K1.inactive",
     "K1.paused",
     "K1.created",
+    "K1.reset",
+    "K1.reset-to-floor",
     "K1.unknown",
     "K2.said-again",
     "K6.altered",

@@ -31,6 +31,7 @@ from liftlog_sim.explain.commands import check_budget
 from liftlog_sim.explain.failures import FOLDER, check_folder
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant, mutant_named
 from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch, each_of, known_of, record
+from liftlog_sim.sweeps.record import sources_hash
 from liftlog_sim.sweeps.seeds import progress
 from liftlog_sim.sweeps.sweep import default_jobs
 
@@ -94,6 +95,7 @@ def run_mutants(arguments: argparse.Namespace) -> int:
     if arguments.shrink:
         return _shrink(chosen, arguments)
     before = recorded() if arguments.keep else {}
+    sources = sources_hash() if arguments.record else ""
     with progress(len(chosen), enabled=not arguments.json) as advance:
         jobs = arguments.jobs or default_jobs()
         asked = [(mutant, _seed(before, mutant)) for mutant in chosen]
@@ -104,7 +106,8 @@ def run_mutants(arguments: argparse.Namespace) -> int:
     else:
         _tell(found)
     if arguments.record:
-        _record(arguments.record, found, before, {one.name: _kept(one, before) for one in found})
+        known = {one.name: _kept(one, before) for one in found}
+        _record(arguments.record, found, before, known, sources)
     return 0 if all(caught.caught for caught in found) else 1
 
 
@@ -128,13 +131,22 @@ def _kept(caught: Caught, before: Mapping[str, KnownCatch]) -> KnownCatch:
 
 
 def _record(
-    path: str, found: Sequence[Caught], before: Mapping[str, KnownCatch], known: Mapping[str, KnownCatch]
+    path: str,
+    found: Sequence[Caught],
+    before: Mapping[str, KnownCatch],
+    known: Mapping[str, KnownCatch],
+    sources: str,
 ) -> None:
-    """Write down what is known now; of those that were not looked for, what was known `before`."""
+    """Write down what is known now; of those that were not looked for, what was known `before`. `sources`: of
+    which code it is, by its hash when the search began.
+    """
     survived = [caught.name for caught in found if not caught.caught]
     if survived:
         raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
-    whole = {**before, **known}
+    if sources != sources_hash():
+        raise LiftlogError("nothing was recorded: the code was changed during the search; search again")
+    now = {name: msgspec.structs.replace(one, sources=sources) for name, one in known.items()}
+    whole = {**before, **now}
     record(Path(path), {mutant.name: whole[mutant.name] for mutant in MUTANTS if mutant.name in whole})
 
 
@@ -145,6 +157,7 @@ def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
     check_budget(seconds)
     check_folder(folder)
     known = {} if arguments.record and not arguments.keep else recorded()
+    sources = sources_hash() if arguments.record else ""
     sought = [
         Sought(
             name=mutant.name,
@@ -167,7 +180,7 @@ def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
         caught = [one.caught for one in found]
         before = known if arguments.keep else {}
         sizes = {one.caught.name: one.known(_kept(one.caught, before)) for one in found}
-        _record(arguments.record, caught, before, sizes)
+        _record(arguments.record, caught, before, sizes, sources)
     return 0 if all(one.good for one in found) else 1
 
 

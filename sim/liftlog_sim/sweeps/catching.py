@@ -46,6 +46,8 @@ class KnownCatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages to which something else than usual has to happen there."""
     shrink_cpu_s: float | None = None
     """Processor time that shrinking took."""
+    sources: str | None = None
+    """Of which code it was when it was caught there last (`sources_hash`)."""
 
 
 class Caught(msgspec.Struct, kw_only=True):

@@ -20,7 +20,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from liftlog.core.consumers.entries import (
     AT_LIMIT,
@@ -40,7 +39,6 @@ from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, parse_batch
 from liftlog.messages import (
     DELIVER_LASTS,
-    DELIVER_NEW,
     ConsumerInfo,
     ConsumersReply,
     Counted,
@@ -52,17 +50,9 @@ from liftlog_sim.truth.beginnings import last_of_each, latest_start
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.letters import DeadMessage
 from liftlog_sim.truth.removals import DeletionTruth
+from liftlog_sim.truth.resets import Resets
+from liftlog_sim.truth.sought import KnownThen, Sought
 from liftlog_sim.truth.trueconsumer import Standing, TrueConsumer
-
-
-class KnownThen(NamedTuple):
-    """What was so when a client asked for a consumer: where the longest journal ended, below what data were
-    acknowledged, and below what of the journal somebody had been told of deletions.
-    """
-
-    written: int
-    acked: int
-    told: int
 
 
 class ConsumerTruth:
@@ -77,11 +67,11 @@ class ConsumerTruth:
         "_judged",
         "_log_start",
         "_recorded",
-        "_sought",
-        "_sought_first",
+        "_resets",
         "_stood",
         "_to_go",
         "consumers",
+        "sought",
         "written",
     )
 
@@ -99,14 +89,12 @@ class ConsumerTruth:
         self._recorded: dict[int, Delivered] = {}
         """By where its entry ends."""
         self._judged: dict[tuple[int, int], int] = {}
+        self._resets = Resets()
         self._to_go: set[str] = set()
         """Names of those that some client has asked to delete."""
         self.written = 0
         """Where the longest journal ended that was ever seen; its node may be down, and come back."""
-        self._sought: dict[str, list[KnownThen]] = {}
-        """By name, what was known when each request to create it was sent of which nobody knows the end."""
-        self._sought_first: dict[int, KnownThen] = {}
-        """By number, the same of the first request that it may be an answer to."""
+        self.sought = Sought()
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -126,10 +114,7 @@ class ConsumerTruth:
 
     def _take(self, end: int, entry: object) -> None:
         if isinstance(entry, Created):
-            if all(one.deleted or one.created.name != entry.name for one in self.consumers.values()):
-                self.consumers[end] = TrueConsumer(end, entry)
-                self._stays_alone(self.consumers[end])
-                self._begins(self.consumers[end])
+            self._created(TrueConsumer(end, entry))
             return
         if isinstance(entry, SaidAgain):
             self._said_again(entry, end)
@@ -154,6 +139,19 @@ class ConsumerTruth:
             case ConsumerDeleted():
                 consumer.deleted = end
         consumer.standing = consumer.stands()
+
+    def _created(self, consumer: TrueConsumer) -> None:
+        created = consumer.created
+        if created.instead:
+            self._checks("OfThisIncarnation")
+            former = self.consumers.get(created.instead)
+            if problem := self._resets.takes_place(consumer, former, consumer.number):
+                raise self._violation("OfThisIncarnation", consumer, problem)
+        if all(one.deleted or one.created.name != created.name for one in self.consumers.values()):
+            self.consumers[consumer.number] = consumer
+            self._stays_alone(consumer)
+            if not created.instead:
+                self._begins(consumer)
 
     def _stays_alone(self, consumer: TrueConsumer) -> None:
         """In a work queue: no other one may be given the same."""
@@ -369,39 +367,15 @@ class ConsumerTruth:
             text = f"it is said to be {name!r}, and that it is there"
             raise self._violation("OfThisIncarnation", consumer, text)
 
-    def wants(self, name: str, known: KnownThen) -> None:
-        """A client is about to ask that it be created."""
-        self._sought.setdefault(name, []).append(known)
-
-    def refused(self, name: str, known: KnownThen) -> None:
-        """A leader has said that it does not do so."""
-        if known in (asked := self._sought[name]):
-            asked.remove(known)
-
     def begun(self, name: str, number: int, known: KnownThen) -> None:
         """It is there, as a client was told that has asked for it. Who begins with what is new is given no
         message that was acknowledged then (K5), and who begins with the last ones knows of the deletions that
-        somebody knew of. Of several who ask at a time, and share it, the first counts. NoneSkipped.
+        somebody knew of. NoneSkipped.
         """
-        asked = self._sought.get(name, [])
-        self._sought[name] = [one for one in asked if one.written >= number]
-        first = min([known, *(one for one in asked if one.written < number)])
-        written, acked, told = self._sought_first.setdefault(number, first)
-        consumer = self._of(number)
-        created = consumer.created
-        if number > written and created.config.deliver == DELIVER_LASTS:
-            self._checks("NoneSkipped")
-            if created.since < acked or created.heeds < told:
-                text = f"it begins with the last messages below {created.since}, of which some are gone below"
-                text += f" {created.heeds} of the journal; when it was asked for, that was {acked} and {told}"
-                raise self._violation("NoneSkipped", consumer, text)
-        if number <= written or created.config.deliver != DELIVER_NEW:
-            return
         self._checks("NoneSkipped")
-        if consumer.created.start < acked:
-            text = f"it is to begin with what is new, and begins at {consumer.created.start}; when it was"
-            text += f" asked for, all below {acked} was acknowledged"
-            raise self._violation("NoneSkipped", consumer, text)
+        consumer = self._of(number)
+        if problem := self.sought.begun(consumer, known):
+            raise self._violation("NoneSkipped", consumer, problem)
 
     def _deleted_in(self, consumer: TrueConsumer) -> int:
         """The epoch that did so. A leader of an earlier one may not know."""
@@ -423,6 +397,8 @@ class ConsumerTruth:
         consumer = self.known().get(number)
         if consumer is None or not consumer.deleted or consumer.created.name in self._to_go:
             return  # Who leads no more may not know it.
+        if number in self._resets.ended:
+            return
         self._checks("OfThisIncarnation")
         stays_us = consumer.config.inactive_ms * 1000
         if not stays_us or now_us - consumer.served_us < stays_us // 2:
@@ -432,6 +408,20 @@ class ConsumerTruth:
     def there(self, name: str) -> list[int]:
         """The numbers of this name that are committed and not deleted."""
         return [n for n, one in self.known().items() if not one.deleted and one.created.name == name]
+
+    def resets(self, name: str) -> None:
+        """A client is about to ask that it be reset."""
+        self._resets.asks(name)
+
+    def was_reset(self, reply: ConsumersReply, offset: int, there: Iterable[int]) -> None:
+        """A leader says so to who has asked for this offset, when those were there. OfThisIncarnation,
+        NoneSkipped.
+        """
+        consumer = self._of(reply.consumers[0].number)
+        self.deleted(there)
+        self._checks("NoneSkipped")
+        if problem := self._resets.begins(consumer, offset, self._log_start()):
+            raise self._violation("NoneSkipped", consumer, problem)
 
     def deleted(self, numbers: Iterable[int]) -> None:
         """A leader says that those are deleted that were there when it was asked. OfThisIncarnation."""

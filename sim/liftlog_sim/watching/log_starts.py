@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from liftlog.messages import Durable, ResetLog
+from liftlog.messages import Durable, ResetLog, TrashLog
 from liftlog.types import LogSummary, PartitionId, Ticket
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.machine import Machine
@@ -47,8 +47,12 @@ class LogStarts:
             self._now(machine, summary.log, summary.log_start)
 
     def fresh(self, machine: Machine, log: PartitionId) -> None:
-        """An empty log stands in place of what was there (I1, I2)."""
+        """An empty log stands in place of what was there, or nothing does (I1, I2)."""
         self._starts[machine.number, log] = 0
+
+    def trashed(self, machine: Machine, effect: TrashLog) -> None:
+        """The copy goes. One that is made there later may be found before it begins where it is to (C7)."""
+        self.fresh(machine, effect.log)
 
     def moved(self, machine: Machine, log: PartitionId, start: int) -> bool:
         """Storage has answered; whether the log begins later than before. Raises Violation."""

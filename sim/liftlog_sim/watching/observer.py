@@ -41,6 +41,7 @@ from liftlog.messages import (
     Send,
     Subscribe,
     TimerFired,
+    TrashLog,
     TruncateLog,
 )
 from liftlog.types import (
@@ -164,6 +165,7 @@ class Observer:
             RefusePublishes: self._refuse,
             RebuildLog: self._rebuild,
             ResetLog: self._reset,
+            TrashLog: self._log_starts.trashed,
             CompactLog: lambda machine, effect: self._hunter.compacting(machine),
             RetainLog: self._retain,
             MoveLogStart: self._move,
@@ -180,9 +182,8 @@ class Observer:
         harmed = [path for path, _, _ in disk.harmed()]
         for path in disk.files():
             folder, _, name = path.rpartition("/")
-            if name not in (
-                LOG_STATES if folder.startswith("streams/") else NODE_STATES if not folder else ()
-            ):
+            wanted = LOG_STATES if folder.startswith("streams/") else NODE_STATES if not folder else ()
+            if name not in wanted:
                 continue
             problem = state_problem(path, disk.content(path))
             if problem and path not in harmed:
@@ -464,9 +465,8 @@ class Observer:
             assert machine.node is not None
             if truth.led(replica.epoch, number, machine.node.incarnation):
                 self.count("elections")
-                self.row(
-                    "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
-                )
+                begun = f"in epoch {replica.epoch} from {replica.leo}"
+                self.row("leader", f"node {number} leads {partition} {begun}")
                 truth.elected(
                     *(number, replica.epoch, replica.epochs, replica.leo, replica.log_start, known_from)
                 )

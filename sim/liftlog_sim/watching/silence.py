@@ -5,7 +5,8 @@ A leader may take messages and answer publishers until, by its own clock, the le
 the last heartbeat that was answered. Here that is measured from what goes over the wire, not from what the
 node believes. The controller sends itself no heartbeats: it is in contact as of the round of appends that a
 quorum of voters has answered, once an entry of its term is committed: before, it has not applied what earlier
-controllers wanted, perhaps the end of its own session, and grants nothing to anybody. A process has nothing
+controllers wanted, perhaps the end of its own session, and grants nothing to anybody. Where it is the only
+voter that is as long as it is in office. A process has nothing
 to lose before it is confirmed, so its time begins when its incarnation is durable. Nobody ends its session
 before that time is over, whatever the hints say.
 
@@ -70,7 +71,9 @@ class ProcessContact:
         """By who has answered: the node, on the disk that it has."""
         self._term = 0
         self.unsettled = False
-        """Whether voters have answered since it was weighed what that is worth; nothing else changes that."""
+        """Whether voters have answered since it was weighed what that is worth, or there is no other voter;
+        nothing else changes that.
+        """
 
     def begin(self) -> None:
         """The incarnation is durable."""
@@ -87,7 +90,7 @@ class ProcessContact:
                 self._term = message.term
                 self._rounds.clear()
                 self._answered.clear()
-                self.unsettled = False
+                self.unsettled = True
             self._note(self._rounds, message.round)
 
     def _note(self, times: dict[int, float], number: int) -> None:
@@ -120,8 +123,9 @@ class ProcessContact:
         if node is None or node.raft.term != self._term or node.raft.leadership is None:
             return
         if node.raft.leadership.in_office:
-            self.unsettled = False
-            self._since_ms = max(self._since_ms, self._as_controller(node.raft))
+            raft = node.raft
+            self.unsettled = raft.members.voters == (raft.member,)
+            self._since_ms = max(self._since_ms, self._as_controller(raft))
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""

@@ -19,6 +19,7 @@ from liftlog.messages import (
     ErrorReply,
     PullReply,
     PullRequest,
+    ResetConsumerRequest,
     SettledReply,
     SettleRequest,
     offsets_of,
@@ -73,7 +74,7 @@ def ended(operation: ClientOperation | None, reply: object, now_us: int) -> None
 
 def _kind(request: ClientMessage) -> str:
     match request:
-        case CreateConsumerRequest():
+        case CreateConsumerRequest() | ResetConsumerRequest():
             return "create-consumer"
         case ConsumersRequest():
             return "consumer-info"

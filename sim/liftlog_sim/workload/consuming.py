@@ -24,6 +24,7 @@ from liftlog.messages import (
     NAK,
     PROGRESS,
     TERM,
+    TO_FLOOR,
     AlterConsumerRequest,
     ClientMessage,
     ConsumerConfig,
@@ -35,6 +36,7 @@ from liftlog.messages import (
     ErrorReply,
     PullReply,
     PullRequest,
+    ResetConsumerRequest,
     SettledReply,
     SettleRequest,
     offsets_of,
@@ -43,8 +45,8 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.clock import WALL_START_MS
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.truth.consumers import KnownThen
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.sought import KnownThen
 from liftlog_sim.workload import consumer_facts
 from liftlog_sim.workload.clients import Clientele, OnReply
 from liftlog_sim.workload.copied import MirrorTargets
@@ -102,6 +104,8 @@ ALONE_SHARE, ALONE = 0.5, 1500
 millisecond of that."""
 DELETED_SHARE, EMPTIED_SHARE = 0.01, 0.05
 """How often a consumer is deleted; where its messages go by interest."""
+RESET_SHARE = 0.02
+"""How often it is reset, where consumers may go."""
 TIMEOUT_US = 3 * SECOND
 REPEATS = 3
 """So often an ack without an answer is sent again."""
@@ -228,8 +232,11 @@ class ConsumingClient:
             return
         former = self._former.get((target, name), 0)
         deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
-        deleted = 0.0 if self._cluster.knobs.consumers_stay else deleted
-        if former and chance > 1 - STUBBORN_SHARE:
+        stays = self._cluster.knobs.consumers_stay
+        deleted = 0.0 if stays else deleted
+        if number and not stays and turn.draws.part("reset").random() < RESET_SHARE:
+            self._reset(target, name, turn)
+        elif former and chance > 1 - STUBBORN_SHARE:
             self._pull(target, former, turn.name, turn.draws, MORE_MAX)
         elif not number or chance < 0.03:
             self._create(target, name, turn)
@@ -280,10 +287,10 @@ class ConsumingClient:
                 truth.begun(name, reply.consumers[0].number, known)
                 self._is_there(target, name, reply.consumers[0].number)
             elif isinstance(reply, ErrorReply):
-                truth.refused(name, known)
+                truth.sought.refused(name, known)
 
         ended = truth.ended()
-        truth.wants(name, known)
+        truth.sought.wants(name, known)
         request = CreateConsumerRequest(target.partition, name, self.config(target, name))
         self.ask(turn.name, target, request, turn.draws, answered)
 
@@ -301,6 +308,24 @@ class ConsumingClient:
                 truth.deleted(there)
 
         request = DeleteConsumerRequest(target.partition, name)
+        self.ask(turn.name, target, request, turn.draws, answered)
+
+    def _reset(self, target: Target, name: str, turn: Turn) -> None:
+        """Have it begin again, at what is not done or at any offset, one beyond the end among them."""
+        truth, draws = self._account.consumers(target.partition), turn.draws.part("reset", "to")
+        offset = draws.choice((TO_FLOOR, 0, draws.randrange(self._account.truth(target.partition).hw + 2)))
+        there = truth.there(name)
+        truth.resets(name)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, ConsumersReply) and reply.consumers:
+                self._account.count("consumers reset")
+                truth.was_reset(reply, offset, there)
+                if former := self._numbers.get((target, name), 0):
+                    self._former[target, name] = former
+                self._is_there(target, name, reply.consumers[0].number)
+
+        request = ResetConsumerRequest(target.partition, name, offset)
         self.ask(turn.name, target, request, turn.draws, answered)
 
     def _alter(self, target: Target, name: str, number: int, turn: Turn, refilters: bool = False) -> None:

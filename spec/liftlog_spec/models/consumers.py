@@ -12,11 +12,12 @@ it. It is allowed for the *first* delivery only, to the leader of the epoch that
 other leader hands out after the record is committed, so a message has one such delivery in its life, and a
 leader that was replaced, and does not know it, delivers nothing that its successor has seen acknowledged.
 
-What is modelled. One consumer under one name, deleted and created again; the journal of each copy in full,
-truncation, leaders that live on after they were replaced; who is in sync; clients that ack what they were
-given, at any time, again, and late. Snapshots and the journal's start; the log start; removal of what is done
-(a work queue); the loss of committed data by an unclean election, after which offsets are given again; copies
-that are all in doubt (R14), one of which has lost its journal's end.
+What is modelled. One consumer under one name, deleted and created again, or reset to the first message, which
+is both in one entry; the journal of each copy in full, truncation, leaders that live on after they were
+replaced; who is in sync; clients that ack what they were given, at any time, again, and late. Snapshots and
+the journal's start; the log start; removal of what is done (a work queue); the loss of committed data by an
+unclean election, after which offsets are given again; copies that are all in doubt (R14), one of which has
+lost its journal's end.
 
 What is abstracted. *Replication*: `isr-pair`. A copy takes the leader's whole journal in one step; the data
 are told as what is committed. *A record that is committed counts as handed out*, which is the worst case.
@@ -43,6 +44,7 @@ Each variant breaks a rule:
     elected-without-longer-journal       of copies in doubt any one leads
     numbered-by-committed                a delivery is numbered by those that are known to be committed
     snapshot-forgets-number              a snapshot does not say how many deliveries there were
+    reset-deletes-first                  a reset deletes, and creates when that is committed
 """
 
 from __future__ import annotations
@@ -151,9 +153,19 @@ class DurableConsumers(ConsumersJournal):
     @action
     def Create(s, r: Replica):
         """Under the same name, when the one before is deleted."""
-        when(s.Deletes > 0, s.Serves(r))
+        when(s.Serves(r), Or(s.Deletes > 0, s.variant == "reset-deletes-first"))
         when(~Exists(s.Index, lambda c: s.Is(r, c)))
         s.write(r, "created", size(s.journal[r]))
+
+    @action
+    def Reset(s, r: Replica, c: Index):
+        """K1. Another consumer takes its place, from the first message on."""
+        when(s.Resets > 0)
+        s.served(r, c)
+        if s.variant == "reset-deletes-first":
+            s.write(r, "deleted", c)
+        else:
+            s.write(r, "created", size(s.journal[r]))
 
     @action
     def Rewind(s, r: Replica):
@@ -300,9 +312,25 @@ class DurableConsumers(ConsumersJournal):
                 indexes(s.journal[lead]),
                 lambda p: And(s.journal[lead][p].kind == "deleted", s.journal[lead][p].consumer == c),
             )
-            return Implies(And(c == s.present, s.Serves(lead), ~deleted), s.Is(lead, c))
+            return Implies(And(c == s.present, s.Serves(lead), ~deleted, ~s.IsReset(lead, c)), s.Is(lead, c))
 
         return Forall(s.Index, kept)
+
+    @definition
+    def IsReset(s, r: Replica, c: Index):
+        """Another one has taken its place, as this copy's journal has it."""
+        behind = Exists(
+            indexes(s.journal[r]),
+            lambda p: And(s.journal[r][p].kind == "created", c < s.journal[r][p].consumer),
+        )
+        return And(s.Resets > 0, behind)
+
+    @invariant
+    def NeverWithout(s):
+        """K1. Whoever serves has a consumer of the name, if it was reset and not deleted."""
+        lead = s.leader
+        resets = And(s.Resets > 0, s.Deletes == 0, s.Serves(lead))
+        return Implies(resets, Exists(s.Index, lambda c: s.Is(lead, c)))
 
     @invariant
     def RoomForOthers(s):

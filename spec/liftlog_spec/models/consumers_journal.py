@@ -32,6 +32,7 @@ class ConsumersJournal(Model):
         "elected-without-longer-journal",
         "numbered-by-committed",
         "snapshot-forgets-number",
+        "reset-deletes-first",
     )
     Replicas = Constant(2)
     Records = Constant(2)
@@ -41,6 +42,7 @@ class ConsumersJournal(Model):
     Epochs = Constant(2)
     Snapshots = Constant(1)
     Deletes = Constant(0)
+    Resets = Constant(0)
     Shrinks = Constant(0)
     Trims = Constant(0)
     Queue = Constant(0)
@@ -212,13 +214,18 @@ class ConsumersJournal(Model):
 
     @definition
     def Is(s, r: Replica, c: Index):
-        """The consumer is there: begun, and not deleted."""
+        """The consumer is there: begun, and neither deleted nor, since another one is, reset."""
 
         def about(p, kind):
             return And(s.Seen(r, p), s.journal[r][p].kind == kind, s.journal[r][p].consumer == c)
 
         begun = Or(Exists(s.Index, lambda p: about(p, "created")), s.Begun(r, c))
-        return And(begun, ~Exists(s.Index, lambda p: about(p, "deleted")))
+
+        def ends(p):
+            e = s.journal[r][p]
+            return And(s.Resets > 0, s.Seen(r, p), e.kind == "created", c < e.consumer)
+
+        return And(begun, ~Exists(s.Index, lambda p: Or(about(p, "deleted"), ends(p))))
 
     @definition
     def Inherited(s, r: Replica):

@@ -6,6 +6,8 @@
                  committed of the journal. Nothing is written before; the entry then says all of it, so that
                  whoever folds it asks nobody
     deleted      an entry says so
+    reset        one entry says that it ends, and that another one of its name and configuration begins: there
+                 is no moment without one, and what was asked of the former counts for nothing
 
 With the office all of this is gone; what becomes of entries is open.
 """
@@ -32,6 +34,7 @@ from liftlog.core.consumers.making import (
     not_altered,
     not_created,
     not_of_queue,
+    not_reset,
     shared_with,
     too_many_lasts,
 )
@@ -48,14 +51,17 @@ from liftlog.messages import (
     ERR_INVALID,
     ERR_NOT_READY,
     LAST_OF_EACH,
+    TO_FLOOR,
     AlterConsumerRequest,
     ClientReply,
     ConsumerConfig,
     CreateConsumerRequest,
+    DeleteConsumerRequest,
     DoneReply,
     ErrorReply,
     LookupTime,
     Named,
+    ResetConsumerRequest,
     SubjectsFolded,
     SubjectsTold,
     TimeFound,
@@ -159,7 +165,7 @@ class ConsumerMaking:
         known, creating = self._removed.consumers.by_name.get(name), self._creating.get(name)
         finding = self._finding.get(name)
         if known is not None and known.number in self.dropping:
-            text = f"consumer {name!r} is being deleted; try again"
+            text = f"consumer {name!r} is being deleted, or reset; try again"
             self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
         elif known is not None and known.config == config:
             self._ctx.mark("K1.again")
@@ -206,11 +212,11 @@ class ConsumerMaking:
         return None if self._ctx.decides(("R26.shared", not other)) else is_shared(other)
 
     def _write(
-        self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS
+        self, request: CreateConsumerRequest, start: int, told: Lasts = NO_LASTS, instead: int = 0
     ) -> int:
         """Where the entry ends."""
         line = [entry for entry in self._data.history.entries if entry.start < start][-LINE_MAX:]
-        created = Created(request.name, request.config, start, line, *told)
+        created = Created(request.name, request.config, start, line, *told, instead)
         end = self._desk.write(created)
         self._creating[request.name] = request, end
         return end
@@ -294,18 +300,43 @@ class ConsumerMaking:
         for client in self._finding.pop(name).clients:
             self._desk.reply(client, reply)
 
-    # -- altering and deleting ---------------------------------------------------------------------
+    # -- altering, resetting and deleting ------------------------------------------------------------
 
-    def delete(self, client: ClientRef, name: str) -> bool:
-        """False: there is none of this name."""
-        consumer = self._removed.consumers.by_name.get(name)
+    def end_one(self, client: ClientRef, request: DeleteConsumerRequest | ResetConsumerRequest) -> bool:
+        """Delete one, or have another one take its place. False: there is none of this name."""
+        consumer = self._removed.consumers.by_name.get(request.name)
         if consumer is None:
             return False
-        end = self.drop(consumer.number)
-        if self._ctx.mutants.consumer_deletion_answered_at_append:
-            end = 0
-        self._desk.wait_for(client, end, DoneReply(f"deleted consumer {name}"))
+        if request.name in self._creating:
+            text = f"consumer {request.name!r} is being reset; try again"
+            self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        elif isinstance(request, ResetConsumerRequest):
+            self._reset(client, request, consumer)
+        else:
+            end = self.drop(consumer.number)
+            if self._ctx.mutants.consumer_deletion_answered_at_append:
+                end = 0
+            self._desk.wait_for(client, end, DoneReply(f"deleted consumer {request.name}"))
         return True
+
+    def _reset(self, client: ClientRef, request: ResetConsumerRequest, consumer: Consumer) -> None:
+        """K1: in one entry."""
+        number, name, data, mutants = consumer.number, consumer.name, self._data, self._ctx.mutants
+        is_queue = data.config is not None and data.config.is_queue
+        if self.changes(number):
+            text = f"consumer {name!r} is being altered, or deleted; try again"
+            return self._desk.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+        if (refusal := not_reset(request, consumer, data.hw, is_queue)) is not None:
+            return self._desk.reply(client, refusal)
+        self._ctx.mark("K1.reset-to-floor" if request.offset == TO_FLOOR else "K1.reset")
+        floor = consumer.position if mutants.consumer_reset_to_position else consumer.floor
+        start = max(data.log_start, floor if request.offset == TO_FLOOR else request.offset)
+        apart = mutants.consumer_reset_in_two_entries
+        if apart:
+            self._desk.write(ConsumerDeleted(number))
+        anew = CreateConsumerRequest(request.partition, name, consumer.config)
+        end = self.dropping[number] = self._write(anew, start, instead=0 if apart else number)
+        self._desk.wait_for(client, 0 if mutants.consumer_reset_answered_at_append else end, name)
 
     def alter(self, client: ClientRef, request: AlterConsumerRequest, consumer: Consumer) -> None:
         """K1: whoever asks for the same waits for the same entry."""

@@ -64,6 +64,7 @@ from liftlog.messages import (
     PullRequest,
     ReadLog,
     ReplyClient,
+    ResetConsumerRequest,
     SettledReply,
     SettleRequest,
     SubjectsFolded,
@@ -208,8 +209,8 @@ class ConsumersLead:
                 if self.flight(request.consumer) is None:
                     return self.unknown_number(client, request.consumer)
                 self._making.alter(client, request, self._removed.consumers.by_number[request.consumer])
-            case DeleteConsumerRequest():
-                if not self._making.delete(client, request.name):
+            case DeleteConsumerRequest() | ResetConsumerRequest():
+                if not self._making.end_one(client, request):
                     text = f"consumer {request.name!r} does not exist"
                     self.reply(client, self._no_consumer(text))
             case ConsumersRequest():
@@ -237,16 +238,16 @@ class ConsumersLead:
         self._priorities.dropped(number)
         self.interest.look_again()
         for pull in flight.pulls.take_all() if flight is not None else ():
-            self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted"))
+            self.reply(pull.client, self._no_consumer(f"consumer {number} was deleted, or reset"))
 
     def unknown_number(self, client: ClientRef, number: int) -> None:
         """K1: whoever names it means one that is no more, or is to be no more."""
         if number in self._making.dropping:
-            text = f"consumer {number} of this partition is being deleted; try again"
+            text = f"consumer {number} of this partition is being deleted, or reset; try again"
             self.reply(client, ErrorReply(ERR_NOT_READY, text, True))
             return
         self._ctx.mark("K1.number")
-        text = f"no consumer of this partition has number {number}: it was deleted"
+        text = f"no consumer of this partition has number {number}: it was deleted, or reset"
         self.reply(client, self._no_consumer(text))
 
     def _no_consumer(self, text: str) -> ErrorReply:

@@ -4,7 +4,7 @@
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS
-    None, Replica, Replicas, Records, Entries, Limit, Room, Epochs, Snapshots, Deletes, Shrinks, Trims, Queue, Losses, Doubts
+    None, Replica, Replicas, Records, Entries, Limit, Room, Epochs, Snapshots, Deletes, Resets, Shrinks, Trims, Queue, Losses, Doubts
 
 VARIABLES
     epoch, leader, insync, following, reign, journal, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended
@@ -66,9 +66,9 @@ Pending(r, c, o) ==
 Position(r, c) ==
     MaxOf({(IF Begun(r, c) THEN journal[r][cleaned + 1].position ELSE 0), MaxOf({(IF (p < Len(journal[r])) THEN (IF ((journal[r][p + 1].kind = "delivered") /\ Says(r, p, c, journal[r][p + 1].offset)) THEN (journal[r][p + 1].offset + 1) ELSE 0) ELSE 0) : p \in (0..Entries - 1)})})
 
-\* The consumer is there: begun, and not deleted.
+\* The consumer is there: begun, and neither deleted nor, since another one is, reset.
 Is(r, c) ==
-    ((IF (\E p \in (0..Entries - 1) : ((Seen(r, p) /\ (journal[r][p + 1].kind = "created")) /\ (journal[r][p + 1].consumer = c))) THEN TRUE ELSE Begun(r, c)) /\ ~((\E p \in (0..Entries - 1) : ((Seen(r, p) /\ (journal[r][p + 1].kind = "deleted")) /\ (journal[r][p + 1].consumer = c)))))
+    ((IF (\E p \in (0..Entries - 1) : ((Seen(r, p) /\ (journal[r][p + 1].kind = "created")) /\ (journal[r][p + 1].consumer = c))) THEN TRUE ELSE Begun(r, c)) /\ ~((\E p \in (0..Entries - 1) : (IF ((Seen(r, p) /\ (journal[r][p + 1].kind = "deleted")) /\ (journal[r][p + 1].consumer = c)) THEN TRUE ELSE ((((0 < Resets) /\ Seen(r, p)) /\ (journal[r][p + 1].kind = "created")) /\ (c < journal[r][p + 1].consumer))))))
 
 \* How much of its journal a leader had when it was elected.
 Inherited(r) ==
@@ -95,6 +95,10 @@ Delivered(r, p, c, o) ==
 \* There is a leader of this epoch that serves the present consumer.
 Decides(c) ==
     ((((c = present) /\ Serves(leader)) /\ (c < heard[leader])) /\ Is(leader, c))
+
+\* Another one has taken its place, as this copy's journal has it.
+IsReset(r, c) ==
+    ((0 < Resets) /\ (\E p \in (0)..(Len(journal[r]) - 1) : ((journal[r][p + 1].kind = "created") /\ (c < journal[r][p + 1].consumer))))
 
 Init ==
     \E leader2 \in Replica :
@@ -281,9 +285,19 @@ Delete(r, c) ==
 
 \* Under the same name, when the one before is deleted.
 Create(r) ==
-    /\ (0 < Deletes)
     /\ Serves(r)
+    /\ ((0 < Deletes) \/ FALSE)
     /\ ~((\E c \in (0..Entries - 1) : Is(r, c)))
+    /\ (Len(journal[r]) < Entries)
+    /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "created", epoch |-> reign[r], consumer |-> Len(journal[r]), offset |-> 0, handed |-> FALSE, meant |-> Len(journal[r]), position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0])]
+    /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
+
+\* K1. Another consumer takes its place, from the first message on.
+Reset(r, c) ==
+    /\ (0 < Resets)
+    /\ Serves(r)
+    /\ (c < heard[r])
+    /\ Is(r, c)
     /\ (Len(journal[r]) < Entries)
     /\ journal' = [journal EXCEPT ![r] = Append(journal[r], [kind |-> "created", epoch |-> reign[r], consumer |-> Len(journal[r]), offset |-> 0, handed |-> FALSE, meant |-> Len(journal[r]), position |-> 0, pending |-> [o \in (0..Records - 1) |-> 0], nth |-> 0])]
     /\ UNCHANGED <<epoch, leader, insync, following, reign, heard, data, start, removed, cleaned, hw, present, given, counted, done, answered, again, ended>>
@@ -350,6 +364,7 @@ Next ==
     \/ \E r \in Replica, c \in (0..Entries - 1), o \in (0..Records - 1) : AckAgain(r, c, o)
     \/ \E r \in Replica, c \in (0..Entries - 1) : Delete(r, c)
     \/ \E r \in Replica : Create(r)
+    \/ \E r \in Replica, c \in (0..Entries - 1) : Reset(r, c)
     \/ \E r \in Replica : Rewind(r)
     \/ \E c \in (0..Entries - 1) : Snapshot(c)
     \/ \E p \in (0..Entries - 1) : CleanJournal(p)
@@ -391,7 +406,11 @@ DeletedStaysDeleted ==
 
 \* K1. Who serves knows of the consumer that was created, if nobody has deleted it.
 ConsumerStays ==
-    (\A c \in (0..Entries - 1) : ((((c = present) /\ Serves(leader)) /\ ~((\E p \in (0)..(Len(journal[leader]) - 1) : ((journal[leader][p + 1].kind = "deleted") /\ (journal[leader][p + 1].consumer = c))))) => Is(leader, c)))
+    (\A c \in (0..Entries - 1) : (((((c = present) /\ Serves(leader)) /\ ~((\E p \in (0)..(Len(journal[leader]) - 1) : ((journal[leader][p + 1].kind = "deleted") /\ (journal[leader][p + 1].consumer = c))))) /\ ~IsReset(leader, c)) => Is(leader, c)))
+
+\* K1. Whoever serves has a consumer of the name, if it was reset and not deleted.
+NeverWithout ==
+    ((((0 < Resets) /\ (Deletes = 0)) /\ Serves(leader)) => (\E c \in (0..Entries - 1) : Is(leader, c)))
 
 \* K7. What keeps a consumer from going on is there to be acked.
 RoomForOthers ==
