@@ -190,6 +190,7 @@ class Mutants(msgspec.Struct, frozen=True):
     minimum_looked_at_once: bool = False  # K10
     ack_of_deleted_counts: bool = False  # K1
     consumer_deletion_answered_at_append: bool = False  # K1
+    failures_numbered_by_copy: bool = False  # R5
     consumer_reset_in_two_entries: bool = False  # K1
     consumer_reset_answered_at_append: bool = False  # K1
     consumer_reset_to_position: bool = False  # K1

@@ -36,6 +36,7 @@ class Context(Status):
     """See the module."""
 
     __slots__ = (
+        "_failures",
         "_owners",
         "_requests",
         "_want",
@@ -84,6 +85,7 @@ class Context(Status):
         self._owners: dict[int, PartitionId] = {}
         """Of tickets that are not durable: which partition wants to hear of it."""
         self._requests = 0
+        self._failures = 0
         self._want: Callable[[Command], RequestId | None] = lambda command: None
 
     def propose_by(self, want: Callable[[Command], RequestId | None]) -> None:
@@ -157,6 +159,11 @@ class Context(Status):
         self._requests += 1
         until = self.metadata.applied + self.config.raft_proposal_span
         return RequestId(self.nonce, self._requests, until)
+
+    def new_failure(self) -> int:
+        """R5: the number of a failure of a log: greater than those of all before in this run."""
+        self._failures += 1
+        return self._failures
 
     def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
         """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""

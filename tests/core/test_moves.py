@@ -252,6 +252,37 @@ def test_r20_a_copy_goes_to_another_node_with_all_that_is_committed() -> None:
     assert world.values(gone, partition)[:4] == [b"a", b"b", b"c", b"d"]
 
 
+@pytest.mark.parametrize("by_copy", [False, True])
+def test_r20_r5_a_copy_that_came_back_tells_of_its_failures_as_the_one_before_it_did(by_copy: bool) -> None:
+    """Seed 8858: both had number 1, and the group took the second for the first. So it counted on a log that
+    had lost its end, and nobody led where that was the only copy.
+    """
+    world = World(4, Mutants(failures_numbered_by_copy=by_copy))
+    metadata = world.nodes[1].ctx.metadata
+    assert world.run_until(lambda: metadata.level == levels.NEWEST)
+    partition = world.create()
+    before = metadata.partitions[partition].replicas
+    away = next(node for node in world.nodes if node not in before)
+    fails = next(node for node in before if node not in (1, world.leader(partition)))
+    stay = [node for node in before if node != fails]
+    others = [[*stay, away], [fails, *stay]]
+
+    def fail() -> bool:
+        """Whether the group hears that the copy is not to be counted on."""
+        world.fail_sync(fails, partition)
+        return world.run_until(lambda: fails not in metadata.partitions[partition].isr, 0.5)
+
+    assert fail()
+    assert world.run_until(lambda: fails in metadata.partitions[partition].isr)
+    for replicas in others:
+        assert world.answer(1, MoveReplicasRequest("orders", 0, replicas)) == DoneReply("")
+        there = lambda wanted=set(replicas): set(metadata.partitions[partition].replicas) == wanted  # noqa: E731
+        assert world.run_until(there)
+        assert world.run_until(lambda: not metadata.unsettled and not metadata.partitions[partition].dropping)
+    assert world.run_until(lambda: fails in metadata.partitions[partition].isr)
+    assert fail() != by_copy
+
+
 def test_r20_a_node_that_was_down_drops_its_copy_when_it_is_back() -> None:
     world = World(4)
     partition = world.create()

@@ -24,8 +24,9 @@ async def test_a_consumer_is_set_back_to_a_sequence(user: User) -> None:
     await user.consumer()
     for message in (await user.pull({"batch": 3}, messages=3)).messages:
         await message.ack_sync()
-    told = await user.js.reset_consumer(user.name, "C", seq=2)
-    assert (told.reset_seq, told.num_pending, told.num_ack_pending) == (2, 2, 0)
+    assert (await user.js.reset_consumer(user.name, "C", seq=2)).reset_seq == 2
+    told = await user.consumer_info()
+    assert (told.num_pending, told.num_ack_pending) == (2, 0)
     messages = (await user.pull({"batch": 2}, messages=2)).messages
     assert [message.data for message in messages] == [b"2", b"3"]
     numbers = [message.metadata for message in messages]

@@ -533,6 +533,7 @@ def test_every_evaluation_is_counted() -> None:
         "NotBelowMinimum",
         "HoldsNoMore",
         "ReadOnlyRefused",
+        "FailureHeard",
         "FencedInTime",
         "ReadsBounded",
         "HeadersHeeded",

@@ -134,6 +134,21 @@ def test_a_leader_that_goes_on_without_contact_fires() -> None:
     fires(world, "FencedInTime", lambda: None)
 
 
+def test_a_copy_that_is_used_again_though_nobody_has_heard_of_its_failure_fires() -> None:
+    """R5. It takes it that the group has heard: of a failure with this number, which was another one."""
+    world = running_world(10)
+    machine, replica = replica_of(world, "follower")
+    assert machine.node is not None
+    record = machine.node.metadata.partitions[replica.id]
+    told = (machine.node.incarnation, 1)
+    for other in world.machines.values():
+        assert other.node is not None
+        failures = {**record.failures, machine.number: told}
+        other.node.metadata.partitions[replica.id] = msgspec.structs.replace(record, failures=failures)
+    machine.disk.fail_next_sync("streams/")
+    fires(world, "FailureHeard", lambda: None)
+
+
 def test_who_is_sent_a_snapshot_is_in_contact() -> None:
     """Seed 580: for a second the only other node that ran answered chunks of a snapshot, and nothing else."""
     world = running_world(10)

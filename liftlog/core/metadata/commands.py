@@ -161,7 +161,8 @@ class ChangeIsr(Struct):
 class ReplicaFailed(Struct):
     """R5: a sync failed; what the replica still trusts ends at `leo`.
 
-    `failure` numbers the failures of one incarnation: each is told once, and none after a later one.
+    `failure` numbers the failures of one incarnation, of whatever copies it has had: each is told once, and
+    none after a later one.
     """
 
     request: RequestId

@@ -257,6 +257,11 @@ class Machine:
         self._crash_power = False
 
     @property
+    def is_exempt(self) -> bool:
+        """Whether its disk was damaged by us and the metadata group does not know yet (D3, I2, R14)."""
+        return self.damaged_run >= 0
+
+    @property
     def up(self) -> bool:
         """Whether a process runs here, paused or not."""
         return self.process is not None

@@ -135,6 +135,10 @@ RULES: dict[str, tuple[str, str]] = {
     "TimeLookup": ("R3", _R3),
     "NoFalseDamage": ("D4", _D4),
     "AtomicStateFiles": ("D4", _D4),
+    "FailureHeard": (
+        "R5",
+        "When a sync fails, what the file holds beyond the last good sync is not believed again, even if it can be read: the replica stops, gives up leadership and ISR, and continues in a new file that holds only what was synced, once the metadata group has heard of this failure: by its number, which is in the partition's record.",  # noqa: E501
+    ),
     "FencedInTime": ("N2", _N2),
     "SilentBeforeReplaced": ("N2", _HINT),
     "WholeSessions": (

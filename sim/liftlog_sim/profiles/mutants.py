@@ -340,6 +340,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "an ack for a consumer that was deleted counts for the newest one"),
     ("consumer_deletion_answered_at_append", "K1", "consumers",
      "the deletion of a consumer is answered when its leader has written it"),
+    ("failures_numbered_by_copy", "R5", "moves replacements",
+     "a copy that has moved away and come back numbers its failures from 1 on again"),
     ("consumer_reset_in_two_entries", "K1", "consumers",
      "who is reset is deleted by one entry, and created by the next"),
     ("consumer_reset_answered_at_append", "K1", "consumers",

@@ -51,7 +51,7 @@ from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.letters import DeadMessage
 from liftlog_sim.truth.removals import DeletionTruth
 from liftlog_sim.truth.resets import Resets
-from liftlog_sim.truth.sought import KnownThen, Sought
+from liftlog_sim.truth.sought import KnownThen, SoughtConsumers
 from liftlog_sim.truth.trueconsumer import Standing, TrueConsumer
 
 
@@ -94,7 +94,7 @@ class ConsumerTruth:
         """Names of those that some client has asked to delete."""
         self.written = 0
         """Where the longest journal ended that was ever seen; its node may be down, and come back."""
-        self.sought = Sought()
+        self.sought = SoughtConsumers()
 
     # -- the fold ------------------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@
     ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
+    FailureHeard         a copy whose log has failed is used again when the group has heard of that (R5)
     FencedInTime         no leader takes or answers later, by its own clock, than its lease after it sent the
                          last heartbeat that was answered (N2)
     SilentBeforeReplaced no session ends before the lease of the node that lives in it is over (N2)
@@ -181,6 +182,7 @@ STEP_INVARIANTS = (
     "LogStartMonotone",
     "NoFalseDamage",
     "AtomicStateFiles",
+    "FailureHeard",
     "FencedInTime",
     "SilentBeforeReplaced",
     "WholeSessions",

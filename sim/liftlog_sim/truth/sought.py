@@ -18,7 +18,7 @@ class KnownThen(NamedTuple):
     told: int
 
 
-class Sought:
+class SoughtConsumers:
     """Of the consumers of one partition."""
 
     __slots__ = ("_asked", "_first")

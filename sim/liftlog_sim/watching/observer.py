@@ -39,6 +39,7 @@ from liftlog.messages import (
     RetainLog,
     Scrubbed,
     Send,
+    StorageFailed,
     Subscribe,
     TimerFired,
     TrashLog,
@@ -65,6 +66,7 @@ from liftlog_sim.truth.removals import logs_of
 from liftlog_sim.watching.busy import Busy
 from liftlog_sim.watching.causes import Causes
 from liftlog_sim.watching.compacting import CompactedCopies
+from liftlog_sim.watching.failures import Failures
 from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.paces import Paces
 from liftlog_sim.watching.recoveries import Recoveries, of_another_epoch
@@ -139,6 +141,7 @@ class Observer:
         self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
         self._paces, self._shared = Paces(account), SharedMessages(self.checks)
+        self._failures = Failures(cluster, account)
         self._log_starts, self.busy = LogStarts(cluster, account), Busy(self.checks, cluster.kernel)
         self.compacting = CompactedCopies(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
@@ -150,6 +153,7 @@ class Observer:
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
             Durable: self._log_starts.synced,
+            StorageFailed: self._failures.failed,
             PeerLost: self._sessions.hinted,
         }
         self.refining: StepWatcher | None = None
@@ -169,7 +173,7 @@ class Observer:
             CompactLog: lambda machine, effect: self._hunter.compacting(machine),
             RetainLog: self._retain,
             MoveLogStart: self._move,
-            Subscribe: self._subscribe,
+            Subscribe: lambda machine, effect: self.count("subscriptions"),
             **dict.fromkeys(READS, self._reads.asked),
         }
 
@@ -192,14 +196,15 @@ class Observer:
 
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
-        self._log_starts.began(machine, recovered.logs, self._exempt(machine))
+        self._log_starts.began(machine, recovered.logs, machine.is_exempt)
         self._contacts.began(machine)
+        self._failures.began(machine)
         self._views[machine.number] = _View(self._contacts.of(machine))
         self._reads.began(machine)
         self.count("starts")
         machine.recovered = recovered
         try:
-            if not self._exempt(machine):
+            if not machine.is_exempt:
                 self._check_recovered(machine, self.partitions)
             for summary in recovered.logs:
                 self._summary(machine, summary)
@@ -238,7 +243,7 @@ class Observer:
             # Nothing is left but where it begins, and the history before that is gone as well.
             self._must_be_struck(machine, summary.log, "its whole history")
             self._end_refining()
-        self._log_starts.opened(machine, summary, self._exempt(machine))
+        self._log_starts.opened(machine, summary, machine.is_exempt)
         self.compacting.clean_point(machine, summary.log, summary.clean_point)
 
     def _check_recovered(self, machine: Machine, partitions: Iterable[PartitionId]) -> None:
@@ -309,10 +314,6 @@ class Observer:
         text = str(error) if name == "NodeInvariant" else "".join(traceback.format_exception(error)).strip()
         self.fail(Violation(name, f"node {machine.number}: {text}"))
 
-    def _exempt(self, machine: Machine) -> bool:
-        """Whether this disk was damaged by us and the metadata group does not know yet (D3, I2, R14)."""
-        return machine.damaged_run >= 0
-
     # -- each step -----------------------------------------------------------------------------------------
 
     def stepped(self, machine: Machine, event: Any, outcome: Outcome) -> None:
@@ -328,6 +329,7 @@ class Observer:
         assert node is not None
         try:
             self.busy.stepped(machine, event, effects)
+            self._failures.look(machine)
             raft = node.raft
             self.snapshots.look(machine, raft)
             if raft.commit != view.commit or (raft.is_leader and raft.term != view.led_term):
@@ -483,7 +485,7 @@ class Observer:
         seen.leo = replica.leo
         fell = replica.durable_leo < seen.durable_leo
         seen.durable_leo = replica.durable_leo
-        if fell and number in truth.candidates and not self._exempt(machine):
+        if fell and number in truth.candidates and not machine.is_exempt:
             truth.on_isr_member(number, replica.epochs, replica.durable_leo, replica.log_start)
 
     def _check_isr(self, truth: PartitionTruth) -> None:
@@ -491,7 +493,7 @@ class Observer:
         for number in truth.candidates:
             machine = self._cluster.machines[number]
             node = machine.node
-            if node is None or self._exempt(machine):
+            if node is None or machine.is_exempt:
                 continue  # A machine that is down is looked at when it recovers.
             truth.on_isr_member(number, *self._durable(machine, node.replicas.get(truth.id), truth.id))
 
@@ -596,6 +598,7 @@ class Observer:
 
     def _opened(self, machine: Machine, event: LogOpened) -> None:
         summary = event.summary
+        self._failures.opened(machine, summary)
         if summary.leo == summary.log_start == self.truth(summary.log).first:
             self._log_starts.fresh(machine, summary.log)
         self._summary(machine, summary)
@@ -645,6 +648,3 @@ class Observer:
         self.compacting.lowered(machine, effect.log, 0)
         self._log_starts.reset(machine, effect)
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
-
-    def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
-        self.count("subscriptions")

@@ -4,7 +4,8 @@ A copy that may lack something that it had reported durable must not be counted 
 of it. It is told until the group's record of the partition says that it was heard: by the run of this node
 and the number of the failure, which are part of the record. No answer is waited for and none is remembered,
 so that nothing is missed however far this node was behind. A later failure takes the place of an earlier one;
-a copy of an earlier report that arrives after that means nothing, and so does every repetition.
+a copy of an earlier report that arrives after that means nothing, and so does every repetition. Numbers are
+those of the run, and not of the copy: a partition that has moved away comes back to the same record.
 
 Two logs of one partition confess together: whichever has failed, the copy stops with both, and what it has
 left of each is told (R14).
@@ -56,7 +57,7 @@ class Confession:
         `epoch`.
         """
         ctx = self._ctx
-        self.number += 1
+        self.number = self.number + 1 if ctx.mutants.failures_numbered_by_copy else ctx.new_failure()
         ctx.touch(self._id)
         left = {log: (epoch, leo)}
         for one in self._pair:
