@@ -139,7 +139,7 @@ async def test_copies(user: User, tool: Tool) -> None:
         await tool.run("stream", "rm", f"{name}{copy}", "-f")
 
 
-@proves(X, TOOL, "consumer add, ls, info, next, edit, pause, resume, report, copy, rm")
+@proves(X, TOOL, "consumer add, ls, info, next, edit, pause, resume, reset, report, copy, rm")
 async def test_consumers(user: User, tool: Tool) -> None:
     name = tool.name
     await tool.stream()
@@ -162,6 +162,9 @@ async def test_consumers(user: User, tool: Tool) -> None:
     assert (await tool.json("consumer", "info", name, "C"))["config"]["max_ack_pending"] == 50
     assert "Paused" in await tool.run("consumer", "pause", name, "C", "1h", "-f")
     assert "was resumed" in await tool.run("consumer", "resume", name, "C", "-f")
+    await tool.run("consumer", "reset", name, "C", "-f")
+    assert (await tool.json("consumer", "info", name, "C"))["delivered"]["consumer_seq"] == 0
+    assert "Acknowledged message" in await tool.run("consumer", "next", name, "C")
     await tool.run("consumer", "copy", name, "C", "D")
     report = await tool.run("consumer", "report", name)
     assert "with 3 consumers" in report
@@ -244,7 +247,7 @@ async def test_looking_after_it(user: User, tool: Tool) -> None:
         assert (await tool.run("server", "check", *words)).startswith("OK")
 
 
-@proves(X, TOOL, "consumer reset", "backup stream", "stream add --allow-batch", "bench js pub --create")
+@proves(X, TOOL, "backup stream", "stream add --allow-batch", "bench js pub --create")
 @refused("there is no such call here, or the tool asks for an API level above 1")
 async def test_what_is_refused(user: User, tool: Tool, tmp_path: Path) -> None:
     name = tool.name
@@ -254,7 +257,6 @@ async def test_what_is_refused(user: User, tool: Tool, tmp_path: Path) -> None:
     subject = f"{name}B.a"
     made = ("--stream", f"{name}B", "--msgs", "10", "--no-progress", *tool.replicas)
     for words, said in (
-        (("consumer", "reset", name, "C", "-f"), "CONSUMER.RESET is not supported"),
         (("backup", "stream", name, str(tmp_path / "backup")), "STREAM.SNAPSHOT is not supported"),
         (
             ("stream", "add", f"{name}A", "--subjects", f"{name}A", "--defaults", "--allow-batch"),
