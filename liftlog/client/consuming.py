@@ -132,8 +132,9 @@ class PullConsumer:
 
     async def reset(self, offset: int | None = None) -> ConsumerInfo:
         """See `reset_consumer`. What this object was given counts for nothing from now on; it goes on."""
-        self._become(await reset_consumer(self._reader, self._name, offset))
-        return await self.info()
+        info = await reset_consumer(self._reader, self._name, offset)
+        self._become(info)
+        return info
 
     def _become(self, info: ConsumerInfo) -> None:
         self.number, self.config = info.number, info.config
@@ -333,7 +334,6 @@ class UsesConsumers:
             # It was there: an earlier attempt without an answer may have deleted it.
             if error.code != ERR_NOT_FOUND:
                 raise
-
 
     async def reset_consumer(
         self: ConsumerOwner,

@@ -248,7 +248,7 @@ class ConsumersBruteForce:
         given = self.given(number)
         created = [mop for _, mop in self.mops("consumer", self.ok) if mop.value == number]
         limit = max((mop.epoch for mop in created if mop.epoch is not None), default=None)
-        start = max((mop.offset for mop in created if mop.offset is not None), default=None)
+        start = min((mop.offset for mop in created if mop.offset is not None), default=None)
         for offset in {mop.offset or 0 for _, _, mop in given}:
             its = [one for one in given if one[2].offset == offset]
             yield from ((name, offset) for name in self.message(number, offset, its, limit))

@@ -117,6 +117,14 @@ def test_K3_K4_K6_what_clients_of_consumers_saw_is_in_the_history_and_nothing_is
     assert anomalies(found) == set()
 
 
+def test_K1_what_a_consumer_lacks_that_was_reset_forward_is_not_told_as_skipped() -> None:
+    """It was noted as one that is given everything, as its configuration says."""
+    found = history(RunOptions(seed=29, profile="consumers", duration_s=25), removing=False)
+    starts = [mop.offset for op in found.ops() for mop in op.mops if mop.f == "consumer"]
+    assert any(start for start in starts)
+    assert anomalies(found) == set()
+
+
 @pytest.mark.parametrize(
     ("mutant", "seed", "judged", "found"),
     [

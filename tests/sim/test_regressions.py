@@ -12,7 +12,15 @@ from typing import cast
 import pytest
 
 from liftlog.core.replica.replica import Replica
-from liftlog.messages import AppendRequest, CreateStreamRequest, FetchReply, Forward, PurgeRequest, TrashLog
+from liftlog.messages import (
+    AppendRequest,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    FetchReply,
+    Forward,
+    PurgeRequest,
+    TrashLog,
+)
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.protocolranges import SPANS_OF_UNCOMMITTED
 from liftlog.storage.layout import IDENTITY, VOTE, log_directory
@@ -30,6 +38,7 @@ from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.truth.authors import FOR_EVER_US
 from liftlog_sim.truth.invariants import Checks, Violation
 from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.silence import ProcessContact
@@ -458,3 +467,21 @@ def test_the_last_probe_is_acked_where_every_subject_is_full_for_good() -> None:
     run(world, 20 * SECOND)
     assert world.account.counters["refused for full subjects"] > 0
     finish(world)
+
+
+def test_M3_a_client_waits_until_its_node_hears_that_it_has_left() -> None:
+    """Seed 89 of profile "commands": a controller stood still, its client left, and another's alteration was
+    committed. When it went on it worked off its messages as they had come: the client's command was void, and
+    was proposed again on what there was then, before the news that the client had left.
+    """
+    world = new_world(41, faults=(), plan=Plan(faults=()))
+    run(world, 5 * SECOND)
+    machine, answers = world.machines[2], list[object]()
+    machine.pause()
+    asked = DeleteStreamRequest("nothing-here")
+    world.workload._shared.hub.request("leaving", 2, asked, answers.append, 100 * MILLISECOND)
+    run(world, SECOND)
+    (author,) = world.account.authors._authors["delete", "nothing-here"]
+    assert answers == [None] and author.until_us == FOR_EVER_US
+    machine.resume()
+    assert author.until_us == world.kernel.now_us

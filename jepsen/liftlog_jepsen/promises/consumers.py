@@ -75,7 +75,9 @@ class _Consumers:
         self.limit, self.start = (np.full(int(self.who.max()) + 1, NONE, np.int64) for _ in range(2))
         """By consumer; NONE where there is none, or it is not said."""
         np.maximum.at(self.limit, self.who[created], rows.epoch[created])
-        np.maximum.at(self.start, self.who[created], rows.offset[created])
+        from_where = created[rows.offset[created] != NONE]
+        from_where = from_where[np.argsort(-rows.offset[from_where], kind="stable")]
+        self.start[self.who[from_where]] = rows.offset[from_where]  # Of several, the least.
 
     def check(self) -> None:
         unrecorded = self.record[self.given] == NONE

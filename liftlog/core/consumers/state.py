@@ -208,6 +208,7 @@ class Consumers:
                 consumer.rewound(entry.to)
             case ConsumerDeleted():
                 self._end(consumer.number)
+                return
         self._weigh(consumer)
 
     def _end(self, number: int) -> None:

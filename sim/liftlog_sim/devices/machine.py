@@ -194,6 +194,7 @@ class Machine:
     __slots__ = (
         "_backlog",
         "_crash_power",
+        "_listening",
         "_power",
         "_starts",
         "_surroundings",
@@ -252,6 +253,7 @@ class Machine:
         self.storage: SimStorageRunner | None = None
         self.clients: ClientPort | None = None
         self._backlog: list[Event] = []
+        self._listening: list[Callable[[], None]] = []
         self._power = chances.lane(f"node {number}", "power")
         self._starts = chances.lane(f"node {number}", "start")
         self._crash_power = False
@@ -337,6 +339,15 @@ class Machine:
             self._backlog.append(event)
         else:
             process.post(event)
+
+    def heard(self, then: Callable[[], None]) -> None:
+        """Call `then` when whatever process runs here has been given all that was posted to it: now, or when
+        its pause is over.
+        """
+        if self.paused:
+            self._listening.append(then)
+        else:
+            then()
 
     def post_all(self, events: list[Event]) -> None:
         for event in events:
@@ -442,6 +453,7 @@ class Machine:
         self.process = None
         self.paused = self.clock.paused = False
         self._backlog.clear()
+        self._has_heard()
         process.end()
         self.node = None
         self.engine = None
@@ -469,7 +481,13 @@ class Machine:
                 return
             process.post(event)
         if process is not None and self.process is process:
+            self._has_heard()
             process.resumed()
+
+    def _has_heard(self) -> None:
+        listening, self._listening = self._listening, []
+        for then in listening:
+            then()
 
     def status(self) -> dict[str, Any]:
         """What a status row shows."""

@@ -119,13 +119,16 @@ class Admin:
         return self._draw_rival(turn.draws) or self._draw(turn)
 
     def _short_lived(self, names: int, draws: Draws) -> ClientMessage:
-        """Create or delete a stream: each name has its own shape."""
+        """Create or delete a stream: each name has its own shape. Nobody publishes there: one may trust the
+        kernel in any world.
+        """
         number = draws.randrange(names)
         name = f"brief-{number}"
         if draws.random() < 0.5:
             return DeleteStreamRequest(name)
-        partitions, replicas = ((1, 3), (6, 1), (5, 3))[number]
-        return CreateStreamRequest(StreamConfig(name, f"brief{number}", partitions, replicas))
+        partitions, replicas, durability = ((1, 3, "sync"), (6, 1, "sync"), (5, 3, "os"))[number]
+        config = StreamConfig(name, f"brief{number}", partitions, replicas, durability=durability)
+        return CreateStreamRequest(config)
 
     def _purge(self, target: Target, turn: Turn) -> None:
         """Purge a part of a partition, mostly by its leader."""

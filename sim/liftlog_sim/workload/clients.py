@@ -6,6 +6,7 @@ Clients sit outside the cluster and are never partitioned from it; their connect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from liftlog.api.ackgroups import AckGroup, OpenGroups, PlantedBugs, acked_alone
@@ -153,13 +154,14 @@ class ClientHub:
         self._groups.pop(client, None)
         pending = self._pending.pop(client, None)
         if pending is not None:
+            machine = self._cluster.machines[pending.node]
             if not pending.joined:
-                self._cluster.machines[pending.node].post(ClientGone(ClientRef(client)))
-            self._goes(pending)
+                machine.post(ClientGone(ClientRef(client)))
+            machine.heard(partial(self._goes, pending))
             pending.on_reply(None)
 
     def _goes(self, pending: _Pending) -> None:
-        """The client waits no more, answered or not."""
+        """The client waits no more, answered or not, and its node has heard of that."""
         if pending.author is not None:
             pending.author.until_us = self._cluster.kernel.now_us
 

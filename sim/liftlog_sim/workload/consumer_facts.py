@@ -64,8 +64,9 @@ def ended(operation: ClientOperation | None, reply: object, now_us: int) -> None
     elif isinstance(reply, ConsumersReply) and operation.kind == "create-consumer":
         for one in reply.consumers:
             config = one.config
-            starts: dict[str, int] = {DELIVER_ALL: 0, DELIVER_FROM: config.offset}
-            start = None if config.patterns else starts.get(config.deliver)
+            # One that was reset, or found, may have begun anywhere: from its floor on it is to be given all.
+            gives_all = config.deliver in (DELIVER_ALL, DELIVER_FROM) and not config.patterns
+            start = one.floor if gives_all else None
             operation.facts.append(Mop("consumer", key, start, one.number, config.max_deliver or None))
     elif isinstance(reply, ConsumersReply):
         operation.facts = [Mop("floor", key, one.floor, one.number) for one in reply.consumers]
