@@ -133,6 +133,13 @@ def draw(seed: int, length: int = 25) -> list[Step]:
             # Without any nats-server may not count what comes.
             given["filter"] = altering.choice(("a", "b", "c.*"))
             plan.insert(altering.randrange(3, len(plan) + 1), ("filtered", given))
+    resetting = random.Random(f"resets {seed}")
+    # liftlog refuses to pass what nobody else would be given.
+    if config.get("retention") != "workqueue" and resetting.random() < 0.35:
+        for _ in range(resetting.randrange(1, 4)):
+            to = {"seq": resetting.choice((0, 0, 1, 2, 3, 5))}
+            given = {"name": resetting.choice(("C0", "C0", "C1"))} | to
+            plan.insert(resetting.randrange(3, len(plan) + 1), ("reset", given))
     return plan
 
 
@@ -508,6 +515,28 @@ class Performer:
             self.consumers[name] = config
         return [told.get("error", {}).get("err_code"), told.get("num_pending"), told.get("num_ack_pending")]
 
+    async def _reset(self, name: str, seq: int) -> Any:
+        """It begins again at a sequence; 0: with what is not acked. What it was given before is not acked any
+        more: there it would count for what is given again.
+        """
+        await self._settled()
+        made = self.consumers.get(name)
+        if made is None or (not seq and made.get("deliver_policy") == "last_per_subject"):
+            return "nobody"
+        if seq > (await self.user.api(f"STREAM.INFO.{self.user.name}"))["state"]["last_seq"]:
+            return "beyond"
+        told = await self.user.api(f"CONSUMER.RESET.{self.user.name}.{name}", {"seq": seq} if seq else {})
+        if "error" in told:
+            return self._plain(told)
+        self._forget_deliveries(name)
+        # The floor of what is deleted, or filtered out, is told differently.
+        pending = None if self.miscounts else told["num_pending"]
+        return [told["reset_seq"] if seq else None, pending, told["num_ack_pending"]]
+
+    def _forget_deliveries(self, name: str) -> None:
+        self.unacked = [one for one in self.unacked if one.reply.split(".")[3] != name]
+        self.refused.discard(name)
+
     async def _consumer_info(self, name: str) -> Any:
         await self._settled()
         return await self._api(f"CONSUMER.INFO.{self.user.name}.{name}")
@@ -516,9 +545,8 @@ class Performer:
         return await self._api(f"CONSUMER.NAMES.{self.user.name}")
 
     async def _consumer_delete(self, name: str) -> Any:
-        self.unacked = [one for one in self.unacked if one.reply.split(".")[3] != name]
+        self._forget_deliveries(name)
         self.consumers.pop(name, None)
-        self.refused.discard(name)
         return await self._api(f"CONSUMER.DELETE.{self.user.name}.{name}")
 
     async def _pull(self, name: str, batch: int, wait_ms: int = 0) -> Any:
