@@ -65,7 +65,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="replicas that must be in sync for a commit (default 2 with three or more replicas, else 1)",
     )
-    create.add_argument("--max-payload", type=positive_count, default=1024 * 1024, metavar="BYTES")
+    create.add_argument(
+        "--max-payload",
+        type=positive_count,
+        default=1024 * 1024,
+        metavar="BYTES",
+        help="headers and payload of the largest message that is taken (default %(default)s)",
+    )
     add_sharing(create)
     add_notes(create, "something for yourself, which is told with the stream")
     add_log_options(create)

@@ -425,6 +425,14 @@ def add_alterable(alter: argparse.ArgumentParser) -> None:
     option("segment-records", natural, "N", "greatest number of records in a segment; 0 = any")
     option("codec", str, "CODEC", "compress batches from now on: none, zstd or lz4")
     alter.add_argument(
+        "--max-payload",
+        dest="max_payload_bytes",
+        type=positive_count,
+        default=UNSET,
+        metavar="BYTES",
+        help="headers and payload of the largest message that is taken, from now on",
+    )
+    alter.add_argument(
         "--replicas",
         dest="replication_factor",
         type=positive_count,

@@ -72,7 +72,8 @@ CHANGED_PARTITION = ErrorReply(
 
 def _waits_for_leaders(changes: StreamChanges) -> bool:
     """N1, N10: whether an alteration is done when leaders listen on what is new."""
-    return any(one is not UNSET for one in (changes.partitions, changes.subject, changes.more_subjects))
+    anew = changes.subject, changes.more_subjects, changes.max_payload_bytes
+    return any(one is not UNSET for one in (changes.partitions, *anew))
 
 
 class Creation:

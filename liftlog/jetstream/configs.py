@@ -474,7 +474,6 @@ NOTHING: dict[str, Any] = {
 SAID_AS = {
     "subject": "subjects",
     "ack_reply": "no_ack",
-    "max_payload_bytes": "max_msg_size",
     "work_queue": "retention policy to/from workqueue",
     "first_offset": "first sequence",
     "mirror_filter": "filter_subject of a mirror",

@@ -204,6 +204,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     starts: tuple[tuple[Line, Word], ...] | UnsetType = UNSET
     interest: bool | UnsetType = UNSET
     subject_messages_max: Number | UnsetType = UNSET
+    max_payload_bytes: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, Any]:

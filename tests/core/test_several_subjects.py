@@ -127,6 +127,26 @@ def test_N10_subjects_are_altered_and_what_stays_is_not_touched() -> None:
     assert config.more_subjects is UNSET and config.subjects == ("tips",)
 
 
+def test_N10_all_subjects_are_asked_for_anew_with_how_large_a_message_may_be() -> None:
+    world = Late()
+    partition = started(world)
+    assert world.run_until(lambda: record(world, partition).ready)
+    before, epoch = dict(world.listened[partition]), record(world, partition).epoch
+    world.silent = {5}
+    larger = AlterStreamRequest("orders", StreamChanges(max_payload_bytes=2_000_000))
+    number = world.ask(2, larger)
+    world.run(1.0)
+    assert number not in world.replies and not record(world, partition).ready
+    world.answer_now()
+    assert world.run_until(lambda: number in world.replies)
+    assert world.replies[number] == DoneReply("max_payload_bytes 1048576 -> 2000000")
+    assert record(world, partition).ready and record(world, partition).epoch == epoch
+    now = world.listened[partition]
+    assert sorted(now.values()) == sorted(before.values()) and not set(now) & set(before)
+    assert world.answer(2, larger) == DoneReply("nothing has changed: it was so already")
+    assert world.listened[partition] == now
+
+
 def test_N10_an_alteration_is_answered_when_NATS_has_the_new_subjects() -> None:
     world = Late()
     partition = started(world)

@@ -233,8 +233,8 @@ def test_changes_are_what_differs_and_some_cannot_be_made() -> None:
         "max_messages_per_subject": 0,
     }
     assert stream_changes(before, before).named == {}
-    with pytest.raises(JsError, match="can not change max_msg_size"):
-        stream_changes(before, msgspec.structs.replace(before, max_payload_bytes=10))
+    with pytest.raises(JsError, match="can not change no_ack"):
+        stream_changes(before, msgspec.structs.replace(before, ack_reply=False))
 
 
 def test_what_liftlog_has_no_word_for_stands_in_notes() -> None:

@@ -11,6 +11,7 @@ import nats.js.errors
 import pytest
 
 from liftlog.client import RequestFailed
+from liftlog.messages import StreamChanges
 from liftlog.options.envelope import open_ack
 from liftlog.options.protobuf import fields_of
 from liftlog.types import LiftlogError, StreamConfig
@@ -160,6 +161,11 @@ def test_L3_a_message_over_the_stream_s_limit_is_refused_in_jetstream_s_words(tm
         result = await cluster.client.publish("small", b"x" * 101)
         assert result.outcome == "fail"
         assert (await cluster.client.publish("small", b"x" * 100)).offset == 0
+        for limit, taken, refused in ((200, 200, 201), (50, 50, 51)):
+            told = await cluster.client.alter_stream("small", StreamChanges(max_payload_bytes=limit))
+            assert told.endswith(f"-> {limit}")
+            assert (await cluster.client.publish("small", b"x" * refused)).outcome == "fail"
+            assert (await cluster.client.publish("small", b"x" * taken)).outcome == "ok"
 
     with_cluster(tmp_path, 1, story)
 

@@ -319,7 +319,7 @@ async def test_an_unknown_stream_cannot_be_changed(user: User) -> None:
         "max_bytes": {"max_bytes": 5_000_000},
         "max_age": {"max_age": 60 * SECOND, "duplicate_window": 30 * SECOND},
         "max_msgs_per_subject": {"max_msgs_per_subject": 2},
-        "max_msg_size": Case({"max_msg_size": 500}, refused="for now: it is said when the stream is made"),
+        "max_msg_size": {"max_msg_size": 500},
         "discard": {"discard": "new"},
         "duplicate_window": {"duplicate_window": 5 * SECOND},
         "description": {"description": "new"},
@@ -897,6 +897,16 @@ async def test_a_message_that_is_too_large_is_refused(user: User) -> None:
     await user.stream(max_msg_size=10)
     await user.publish("x" * 10)
     assert await user.publish_refused(value=b"x" * 11) == (400, 10054)
+
+
+@proves(S, LIMITS, "max_msg_size, that was altered")
+async def test_a_message_is_too_large_by_what_the_stream_says_now(user: User) -> None:
+    await user.stream(max_msg_size=10)
+    assert (await user.create("UPDATE", max_msg_size=20))["config"]["max_msg_size"] == 20
+    await user.publish("x" * 20)
+    assert await user.publish_refused(value=b"x" * 21) == (400, 10054)
+    assert (await user.create("UPDATE", max_msg_size=-1))["config"]["max_msg_size"] == -1
+    await user.publish("x" * 100)
 
 
 @proves(S, LIMITS, "max_consumers")

@@ -57,7 +57,7 @@ IMAGE: dict[int, int] = {1: 2, 2: 3}
 
 
 ALTERABLE_SINCE: dict[str, int] = dict.fromkeys(
-    ("subject", "partitions", "replication_factor", "min_insync_replicas", *OPTIONAL), 2
+    ("subject", "partitions", "replication_factor", "min_insync_replicas", "max_payload_bytes", *OPTIONAL), 2
 )
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 CREATABLE_SINCE: dict[str, int] = dict.fromkeys(OPTIONAL, 2)

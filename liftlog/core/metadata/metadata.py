@@ -521,8 +521,9 @@ class Metadata(Records):
             problem = minimum_problem(config.min_insync_replicas, copies)
         if not problem and config.partitions > stream.config.partitions:
             problem = self._growth_problem(stream, config)
-        listens_anew = config.subjects != stream.config.subjects
-        if not problem and listens_anew:
+        moves = config.subjects != stream.config.subjects
+        listens_anew = moves or config.max_payload_bytes != stream.config.max_payload_bytes
+        if not problem and moves:
             problem = self._subjects_problem(stream, config)
         if problem:
             self._count("R19.refused")

@@ -187,7 +187,7 @@ class PartitionState(msgspec.Struct, frozen=True):
         return self.added or self.id.stream
 
     paused_at: int = 0
-    """N1, N10: index of the last command that has paused the stream, or altered its subjects."""
+    """N1, N10: index of the last command that has paused the stream, or altered what its leaders ask for."""
 
     @property
     def origin(self) -> tuple[int, ...]:

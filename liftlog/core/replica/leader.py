@@ -189,7 +189,7 @@ class Leader:
             self.drain()
 
     def _listen_anew(self) -> None:
-        """N10: the stream's subjects may be other ones now."""
+        """N10: the stream's subjects may be other ones now, or how large a message may be."""
         config = self.log.config
         if config is None or not self.listening.asked_for or self.listening.are_of(config):
             return

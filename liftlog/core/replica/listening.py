@@ -21,7 +21,7 @@ ASKED, CONFIRMED, GIVEN_UP = range(3)
 class Listening:
     """The subscriptions of one leadership; those that NATS has refused, or lost, are none."""
 
-    __slots__ = ("_ctx", "_epoch", "_log", "_next", "_states", "_subjects", "asked_for")
+    __slots__ = ("_ctx", "_epoch", "_limit_bytes", "_log", "_next", "_states", "_subjects", "asked_for")
 
     def __init__(self, ctx: Context, log: PartitionId, epoch: int) -> None:
         self._ctx = ctx
@@ -30,6 +30,8 @@ class Listening:
         self._next = 0
         self._subjects: dict[int, str] = {}
         self._states: dict[int, int] = {}
+        self._limit_bytes = 0
+        """The largest message that was meant then."""
         self.asked_for: tuple[str, ...] = ()
         """All subjects that were meant when we last asked; empty: we never did."""
 
@@ -53,19 +55,21 @@ class Listening:
 
     def are_of(self, config: StreamConfig) -> bool:
         """Whether they were asked for as the stream wants them now."""
-        return self.asked_for == listened_to(config, self._log.index)
+        same = self._limit_bytes == config.max_payload_bytes
+        return same and self.asked_for == listened_to(config, self._log.index)
 
     def ask(self, config: StreamConfig) -> None:
         """Give up what is not the stream's any more, then ask for what is missing: in this order, so that
-        NATS never has two subscriptions for one message.
+        NATS never has two subscriptions for one message. All of them, if other messages are too large.
         """
         wanted = listened_to(config, self._log.index)
+        same, self._limit_bytes = self._limit_bytes == config.max_payload_bytes, config.max_payload_bytes
         self.asked_for = wanted
         kept = set()
         for number, subject in list(self._subjects.items()):
             if self._states[number] == GIVEN_UP:
                 continue
-            if subject in wanted:
+            if subject in wanted and same:
                 kept.add(subject)
             elif self._ctx.mutants.former_subject_kept:
                 self._drop(number)

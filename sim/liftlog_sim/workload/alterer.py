@@ -60,6 +60,8 @@ INTEREST_SHARE = 0.15
 """And whether messages go by interest, of a stream of which they did (R27)."""
 LOCKED_MAX_US = 2 * SECOND
 BATCHES_SHARE = 0.1
+PAYLOAD_SHARE = 0.08
+"""How often it is said anew how large a message may be (N10); all that are sent fit."""
 AGAIN_US = 300 * MILLISECOND
 
 
@@ -112,6 +114,9 @@ class Alterer:
         elif target.config.allow_batches is True and draws.part("batches").random() < BATCHES_SHARE:
             changes = StreamChanges(allow_batches=draws.part("takes").random() < 0.8)
             self._ask(turn.name, stream, draws, changes)
+        elif draws.part("payload").random() < PAYLOAD_SHARE:
+            largest = StreamChanges(max_payload_bytes=draws.part("largest").choice((4096, 65_536, 1 << 20)))
+            self._ask(turn.name, stream, draws, largest)
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(target, turn)
         else:
