@@ -9,7 +9,7 @@ import pytest
 
 from liftlog.format import encode_records
 from liftlog.messages import ConfigureLog
-from liftlog.types import PartitionId, Record
+from liftlog.types import PartitionId, Record, StreamConfig
 from liftlog_sim.devices.copies import segment_paths
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import SECOND
@@ -20,9 +20,12 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
 
 
-def whole_world(seed: int) -> World:
+def whole_world(seed: int, streams: tuple[StreamConfig, ...] = ()) -> World:
     """A healthy cluster with some records on every replica."""
-    world = World(seed, Knobs(duration_us=10 * SECOND, tick_ms=100, admin_interval_us=0), StepProcess)
+    knobs = Knobs(duration_us=10 * SECOND, tick_ms=100, admin_interval_us=0)
+    if streams:
+        knobs = msgspec.structs.replace(knobs, streams=streams)
+    world = World(seed, knobs, StepProcess)
     for end_us in phases(world):
         world.kernel.run_until(end_us)
     assert unhealed(world) == ""
@@ -62,6 +65,18 @@ def test_convergence_fails_when_a_log_is_written_otherwise_than_configured() -> 
     engine.write([ConfigureLog(partition_of(world), other)])
     assert unhealed(world).startswith(f"node 2 writes {partition_of(world)} with")
     engine.write([ConfigureLog(partition_of(world), wanted)])
+    assert unhealed(world) == ""
+
+
+def test_a_log_that_syncs_though_it_need_not_is_no_failure_of_convergence() -> None:
+    """Seed 1104: a copy was created anew, and the disk refused to note that its stream trusts the kernel."""
+    stream = StreamConfig("s0", "s0.in", 1, 3, durability="os")
+    world = whole_world(3, (stream,))
+    engine = world.machines[2].engine
+    assert engine is not None
+    wanted = engine.log_options()[partition_of(world)]
+    assert wanted.durability == "os"
+    engine.write([ConfigureLog(partition_of(world), msgspec.structs.replace(wanted, durability="sync"))])
     assert unhealed(world) == ""
 
 
