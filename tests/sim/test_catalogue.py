@@ -84,6 +84,15 @@ def test_the_list_is_for_people_and_for_machines(capsys: pytest.CaptureFixture[s
     assert "cannot write /nowhere/mutants.md" in capsys.readouterr().err
 
 
+def test_a_search_that_goes_by_the_record_wants_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a compiled copy there is none: all were searched for anew, and their sizes lost."""
+    monkeypatch.setattr(command, "RECORD", tmp_path / "mutants.json")
+    assert main(["sim", "mutants", "--keep", "--record", str(tmp_path / "new.json")]) == 2
+    assert "which a compiled copy has not: leave it out there" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_record_made_with_keep_keeps_what_holds_and_finds_anew_what_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,6 +18,7 @@ from liftlog.types import LiftlogError
 from liftlog_sim.catalogue.history import ORIGINS
 from liftlog_sim.catalogue.page import (
     NOT_PLANTED,
+    RECORD,
     listing,
     recorded,
     switch,
@@ -81,6 +82,8 @@ def run_mutants(arguments: argparse.Namespace) -> int:
         raise LiftlogError("--record is for all mutants: leave --list out, and say --keep with --only")
     if arguments.keep and not arguments.record:
         raise LiftlogError("--keep says how --record looks: say that too")
+    if arguments.keep and not RECORD.is_file():
+        raise LiftlogError(f"--keep goes by {RECORD}, which a compiled copy has not: leave it out there")
     chosen = [mutant_named(name) for name in names] or list(MUTANTS)
     if arguments.shrink and (arguments.list or arguments.page is not None):
         raise LiftlogError("--shrink looks for them anew: leave --list and --page out")
