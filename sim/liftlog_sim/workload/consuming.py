@@ -85,8 +85,8 @@ FILTERED = {"some-0": (WORDS[0], WORDS[2]), "some-1": (WORDS[1],), "last-0": WOR
 """The words of the subjects that the filters let through, where they have one."""
 OTHERS = {"some-0": (WORDS[1],), "some-1": (WORDS[1], WORDS[2]), "last-0": (WORDS[2],)}
 """What they let through when their filters are altered."""
-REFILTERED_SHARE, REFILTERED_OF_INTEREST = 0.05, 0.3
-"""How often that is done where something is done with such a consumer; where messages go by interest."""
+REFILTERED_SHARE = 0.05
+"""How often that is done where something is done with such a consumer."""
 OF_QUEUE = ("some-0", "some-1", "some-0", "some-1", "work-0", "idle-0", "work-2")
 """Consumers of a work queue that somebody asks for. Of those that may be given the same the first is made;
 the last of these is never."""
@@ -227,13 +227,11 @@ class ConsumingClient:
         if self.kernel.now_us < self._shared.alone_until.get((target.partition, name), 0):
             return
         number, chance = self._numbers.get((target, name), 0), turn.draws.random()
-        by_interest = target.config.interest is True
-        refiltered = REFILTERED_OF_INTEREST if by_interest else REFILTERED_SHARE
-        if number and name in OTHERS and turn.draws.part("filters").random() < refiltered:
+        if number and name in OTHERS and turn.draws.part("filters").random() < REFILTERED_SHARE:
             self._alter(target, name, number, turn, refilters=True)
             return
         former = self._former.get((target, name), 0)
-        deleted = EMPTIED_SHARE if by_interest else DELETED_SHARE
+        deleted = EMPTIED_SHARE if target.config.interest is True else DELETED_SHARE
         stays = self._cluster.knobs.consumers_stay
         deleted = 0.0 if stays else deleted
         if number and not stays and turn.draws.part("reset").random() < RESET_SHARE:
