@@ -25,6 +25,7 @@ from liftlog.commands.streamoptions import (
     LOG_OPTIONS,
     add_alterable,
     add_log_options,
+    add_max_payload,
     add_notes,
     add_sharing,
 )
@@ -65,13 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="replicas that must be in sync for a commit (default 2 with three or more replicas, else 1)",
     )
-    create.add_argument(
-        "--max-payload",
-        type=positive_count,
-        default=1024 * 1024,
-        metavar="BYTES",
-        help="headers and payload of the largest message that is taken (default %(default)s)",
-    )
+    add_max_payload(create, 1024 * 1024, " (default %(default)s)")
     add_sharing(create)
     add_notes(create, "something for yourself, which is told with the stream")
     add_log_options(create)
@@ -137,7 +132,7 @@ async def _create(args: argparse.Namespace) -> int:
         sources=tuple(args.sources) or UNSET,
         starts=args.starts,
         mirror_filter=args.mirror_filter,
-        max_payload_bytes=args.max_payload,
+        max_payload_bytes=args.max_payload_bytes,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
     )
     if config.durability == "os":

@@ -382,6 +382,17 @@ def _add_dedupe(parser: argparse.ArgumentParser, none: str = "", default: str = 
     )
 
 
+def add_max_payload(parser: argparse.ArgumentParser, default: object, more: str) -> None:
+    parser.add_argument(
+        "--max-payload",
+        dest="max_payload_bytes",
+        type=positive_count,
+        default=default,
+        metavar="BYTES",
+        help=f"headers and payload of the largest message that is taken{more}",
+    )
+
+
 def add_alterable(alter: argparse.ArgumentParser) -> None:
     """What `StreamChanges` names; what is not given stays as it is."""
 
@@ -424,14 +435,7 @@ def add_alterable(alter: argparse.ArgumentParser) -> None:
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
     option("segment-records", natural, "N", "greatest number of records in a segment; 0 = any")
     option("codec", str, "CODEC", "compress batches from now on: none, zstd or lz4")
-    alter.add_argument(
-        "--max-payload",
-        dest="max_payload_bytes",
-        type=positive_count,
-        default=UNSET,
-        metavar="BYTES",
-        help="headers and payload of the largest message that is taken, from now on",
-    )
+    add_max_payload(alter, UNSET, ", from now on")
     alter.add_argument(
         "--replicas",
         dest="replication_factor",
