@@ -100,7 +100,9 @@ class ConsumerRecorder(ClientRecorder):
         self._sender = RecordedSender(self)
 
     async def consumer(self, make: Callable[[], Awaitable[Consuming]]) -> RecordedConsumer:
-        """Make a consumer, or find it."""
+        """Make a consumer, or find it: one that nobody has reset, since what is to be given is noted by its
+        configuration.
+        """
         op_id, made = await self.doing("create-consumer", self.process(), make)
         config = made.config
         starts: dict[str, int] = {STARTS_AT_ALL: 0, STARTS_AT: config.offset}

@@ -20,11 +20,10 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
 
 
-def whole_world(seed: int, streams: tuple[StreamConfig, ...] = ()) -> World:
-    """A healthy cluster with some records on every replica."""
-    knobs = Knobs(duration_us=10 * SECOND, tick_ms=100, admin_interval_us=0)
-    if streams:
-        knobs = msgspec.structs.replace(knobs, streams=streams)
+def whole_world(seed: int, *streams: StreamConfig) -> World:
+    """A healthy cluster with some records on every replica. `streams`: else the usual one."""
+    usual = Knobs(duration_us=10 * SECOND, tick_ms=100, admin_interval_us=0)
+    knobs = msgspec.structs.replace(usual, streams=streams or usual.streams)
     world = World(seed, knobs, StepProcess)
     for end_us in phases(world):
         world.kernel.run_until(end_us)
@@ -71,7 +70,7 @@ def test_convergence_fails_when_a_log_is_written_otherwise_than_configured() -> 
 def test_a_log_that_syncs_though_it_need_not_is_no_failure_of_convergence() -> None:
     """Seed 1104: a copy was created anew, and the disk refused to note that its stream trusts the kernel."""
     stream = StreamConfig("s0", "s0.in", 1, 3, durability="os")
-    world = whole_world(3, (stream,))
+    world = whole_world(3, stream)
     engine = world.machines[2].engine
     assert engine is not None
     wanted = engine.log_options()[partition_of(world)]
