@@ -204,6 +204,7 @@ class Mutants(msgspec.Struct, frozen=True):
     inactive_as_made: bool = False  # K1
     filters_as_found: bool = False  # K6
     counted_by_old_filters: bool = False  # K8
+    folded_unheeded: bool = False  # K8
     lasts_not_said_again: bool = False  # K2
     joins_by_data_alone: bool = False  # R10
     journal_hw_of_data: bool = False  # R2

@@ -6,6 +6,7 @@
     for delivery in await billing.fetch(20, wait_ms=500):
         await billing.ack(delivery)
     await recorder.publish("a", lambda: client.publish("orders", b"a"))
+    await billing.reset(0)  # all of it again
     await recorder.final_read(lambda: read_it_all())  # at the end: offset -> value
     await billing.floor()
 
@@ -25,8 +26,8 @@ from liftlog_jepsen.history import FINAL_POLL, HistoryWriter, Mop
 from liftlog_jepsen.recording import ClientRecorder, RecordedClient, RecordedSender, SendAnswer, end_send
 
 ACKING, GIVING_UP = "ack", "term"
-STARTS_AT_ALL, STARTS_AT = "all", "offset"
-"""Where a consumer begins, as its configuration names it; elsewhere is not said to the history."""
+GIVES_ALL = ("all", "offset", "new", "time")
+"""Where a consumer without patterns begins, by its configuration, and gives all that is behind."""
 
 
 T = TypeVar("T")
@@ -62,8 +63,6 @@ class Configured(Protocol):
     @property
     def deliver(self) -> str: ...
     @property
-    def offset(self) -> int: ...
-    @property
     def patterns(self) -> tuple[str, ...]: ...
 
 
@@ -74,6 +73,8 @@ class ConsumerTold(Protocol):
     def number(self) -> int: ...
     @property
     def floor(self) -> int: ...
+    @property
+    def config(self) -> Configured: ...
 
 
 class Consuming(Protocol):
@@ -84,6 +85,7 @@ class Consuming(Protocol):
     @property
     def config(self) -> Configured: ...
     async def info(self) -> ConsumerTold: ...
+    async def reset(self, offset: int | None) -> ConsumerTold: ...
     async def fetch(self, messages: int, *, wait_ms: int) -> Sequence[Given]: ...
     async def settle(self, how: str, offsets: Sequence[int]) -> Answered: ...
 
@@ -100,16 +102,18 @@ class ConsumerRecorder(ClientRecorder):
         self._sender = RecordedSender(self)
 
     async def consumer(self, make: Callable[[], Awaitable[Consuming]]) -> RecordedConsumer:
-        """Make a consumer, or find it: one that nobody has reset, since what is to be given is noted by its
-        configuration.
+        """Make a consumer, or find it. Where it begins is what its leader says then, since one that is found
+        may have been reset by anybody, and a configuration says nothing of that.
         """
-        op_id, made = await self.doing("create-consumer", self.process(), make)
-        config = made.config
-        starts: dict[str, int] = {STARTS_AT_ALL: 0, STARTS_AT: config.offset}
-        start = None if config.patterns else starts.get(config.deliver)
-        fact = Mop("consumer", self.key, start, made.number, config.max_deliver or None)
-        self.writer.ok(op_id, mops=[fact])
-        return RecordedConsumer(self, made)
+
+        async def made_and_told() -> tuple[Consuming, ConsumerTold]:
+            made = await make()
+            return made, await made.info()
+
+        op_id, (made, told) = await self.doing("create-consumer", self.process(), made_and_told)
+        consumer = RecordedConsumer(self, made)
+        self.writer.ok(op_id, mops=[consumer.begins(told)])
+        return consumer
 
     async def publish(self, value: str, publish: Callable[[], Awaitable[P]]) -> P:
         """`value`, which no other message of this log has."""
@@ -136,6 +140,19 @@ class RecordedConsumer(RecordedClient):
 
     def _fact(self, f: str, offset: int | None, epoch: int | None = None) -> Mop:
         return Mop(f, self._recorder.key, offset, self.consumer.number, epoch)
+
+    def begins(self, told: ConsumerTold) -> Mop:
+        """From its floor on it is to give all. The client asks by name: another consumer may have it now."""
+        config = self.consumer.config
+        gives_all = config.deliver in GIVES_ALL and not config.patterns
+        start = told.floor if gives_all and told.number == self.consumer.number else None
+        return self._fact("consumer", start, config.max_deliver or None)
+
+    async def reset(self, offset: int | None = None) -> ConsumerTold:
+        """As the client's: another consumer takes this one's place."""
+        op_id, told = await self._doing("create-consumer", lambda: self.consumer.reset(offset))
+        self._recorder.writer.ok(op_id, mops=[self.begins(told)])
+        return told
 
     async def fetch(self, messages: int = 100, *, wait_ms: int = 1000) -> Sequence[Given]:
         """As the client's."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.messages import AlterConsumerRequest, ConsumerConfig, Published, PullRequest
+from liftlog.messages import AlterConsumerRequest, ConsumerConfig, ConsumersRequest, Published, PullRequest
 from liftlog.mutants import Mutants
 from liftlog.types import Message, PartitionId
 from tests.core.node_harness import World
@@ -136,6 +136,31 @@ def test_counted_by_old_filters_is_a_bug() -> None:
     assert info(world, partition).num_pending == 2
     alters(world, partition, number, OF_A, OF_B)
     assert info(world, partition).num_pending == 2
+
+
+def _told_when_read_from_disk(mutants: Mutants) -> int:
+    """How many messages are said to be to come as soon as other filters hold, of which the disk has told."""
+    world, partition = ready(0, mutants=mutants)
+    mixed(world, partition, "a.x", "b", "a.y", "b", "b")
+    number, leader = made(world, partition, OF_A), world.leader(partition)
+    assert info(world, partition).num_pending == 2
+    journal = journal_of(world, partition)
+    consumer = journal.removed.consumers.by_number[number]
+    world.ask(leader, AlterConsumerRequest(partition, number, OF_A, OF_B))
+    assert world.run_until(lambda: journal.log.leo > journal.log.hw)
+    journal.log.cache.clear()
+    assert world.run_until(lambda: consumer.config == OF_B), "the group has it, and the leader has read it"
+    told = world.answer(leader, ConsumersRequest(partition, "c")).consumers[0]
+    return int(told.num_pending)
+
+
+def test_k8_who_asks_when_other_filters_were_read_from_disk_is_told_by_them() -> None:
+    """Seed 1828: until its next tick a leader counted by those that it had before."""
+    assert _told_when_read_from_disk(Mutants()) == 3
+
+
+def test_folded_unheeded_is_a_bug() -> None:
+    assert _told_when_read_from_disk(Mutants(folded_unheeded=True)) == 2
 
 
 def test_filters_that_no_consumer_can_have_are_refused() -> None:

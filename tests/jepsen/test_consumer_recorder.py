@@ -25,13 +25,15 @@ def delivery(offset: int, count: int, recorded: int = 0) -> Delivery:
 
 
 class PlayedConsumer:
-    """Answers what it was told to; an error is raised."""
+    """Answers what it was told to, where it begins at first; an error is raised."""
 
-    number = 7
-
-    def __init__(self, config: ConsumerConfig | None = None) -> None:
+    def __init__(self, config: ConsumerConfig | None = None, floor: int = 0, number: int = 7) -> None:
+        self.number = 7
         self.config = config or ConsumerConfig()
-        self.answers: list[object] = []
+        self.answers: list[object] = [self.told(floor, number)]
+
+    def told(self, floor: int, number: int = 7) -> ConsumerInfo:
+        return ConsumerInfo("billing", number, self.config, floor, floor, 0, 0)
 
     def _next(self, kind: type[T]) -> T:
         answer = self.answers.pop(0)
@@ -42,6 +44,11 @@ class PlayedConsumer:
 
     async def info(self) -> ConsumerInfo:
         return self._next(ConsumerInfo)
+
+    async def reset(self, offset: int | None) -> ConsumerInfo:
+        info = self._next(ConsumerInfo)
+        self.number = info.number
+        return info
 
     async def fetch(self, messages: int, *, wait_ms: int) -> list[Delivery]:
         assert messages and wait_ms
@@ -67,12 +74,11 @@ def recorded(recorder: ConsumerRecorder) -> list[Op]:
 
 def test_what_is_answered_is_written_as_facts() -> None:
     recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
-    played = PlayedConsumer(ConsumerConfig(max_deliver=5, deliver="offset", offset=2))
+    played = PlayedConsumer(ConsumerConfig(max_deliver=5, deliver="offset", offset=2), 2)
     given = [delivery(2, 1), delivery(3, 1)]
     again = [delivery(3, 2, recorded=9)]
-    info = ConsumerInfo("billing", 7, played.config, 4, 3, 0, 0)
-    other = ConsumerInfo("billing", 8, played.config, 4, 4, 0, 0)
-    played.answers = [given, [], Settlement([3], 6), again, Settlement([], 10), info, other]
+    info, other = played.told(3), played.told(4, 8)
+    played.answers += [given, [], Settlement([3], 6), again, Settlement([], 10), info, other]
 
     async def story() -> None:
         consumer = await recorder.consumer(lambda: soon(played))
@@ -112,17 +118,48 @@ def test_what_is_answered_is_written_as_facts() -> None:
 @pytest.mark.parametrize(
     ("config", "start"),
     [
-        (ConsumerConfig(), 0),
-        (ConsumerConfig(deliver="offset", offset=4), 4),
-        (ConsumerConfig(deliver="new"), None),
+        (ConsumerConfig(), 3),
+        (ConsumerConfig(deliver="offset", offset=1), 3),
+        (ConsumerConfig(deliver="new"), 3),
+        (ConsumerConfig(deliver="last-per-subject"), None),
         (ConsumerConfig(filter="orders.>"), None),
         (ConsumerConfig(filters=("orders.>",)), None),
     ],
 )
-def test_where_a_consumer_begins_is_said_if_it_is_known(config: ConsumerConfig, start: int | None) -> None:
+def test_where_a_consumer_begins_is_where_its_leader_says_if_it_gives_all(
+    config: ConsumerConfig, start: int | None
+) -> None:
     recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
-    asyncio.run(_made(recorder, PlayedConsumer(config)))
+    asyncio.run(_made(recorder, PlayedConsumer(config, 3)))
     assert recorded(recorder)[0].mops == (Mop("consumer", KEY, start, 7),)
+
+
+def test_where_another_consumer_has_the_name_already_nothing_is_said_of_where_this_one_began() -> None:
+    recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
+    asyncio.run(_made(recorder, PlayedConsumer(floor=3, number=8)))
+    assert recorded(recorder)[0].mops == (Mop("consumer", KEY, None, 7),)
+
+
+def test_a_reset_consumer_begins_where_it_was_reset_to_and_skips_nothing_before() -> None:
+    """A history that names its start by its configuration says 0, and all before 5 would be skipped."""
+    recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
+    played = PlayedConsumer()
+    played.answers += [played.told(5, 8), [delivery(5, 1)], Settlement([], 9), played.told(6, 8)]
+
+    async def story() -> None:
+        consumer = await recorder.consumer(lambda: soon(played))
+        assert (await consumer.reset(5)).number == 8
+        await consumer.ack(*await consumer.fetch())
+        assert await consumer.floor() == 6
+        await recorder.final_read(lambda: soon({offset: f"v{offset}" for offset in range(6)}))
+
+    asyncio.run(story())
+    history = recorder.writer.close()
+    assert [op.mops for op in history.ops() if op.f == "create-consumer"] == [
+        (Mop("consumer", KEY, 0, 7),),
+        (Mop("consumer", KEY, 5, 8),),
+    ]
+    assert not broken(history)
 
 
 async def _made(recorder: ConsumerRecorder, played: PlayedConsumer) -> None:
@@ -133,7 +170,7 @@ def test_what_nobody_answered_is_open_and_its_process_does_not_go_on() -> None:
     recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
     played = PlayedConsumer()
     lost = LiftlogError("no answer")
-    played.answers = [lost, [delivery(0, 1)], lost, ConsumerInfo("billing", 7, played.config, 1, 1, 0, 0)]
+    played.answers += [lost, [delivery(0, 1)], lost, played.told(1)]
 
     async def story() -> None:
         consumer = await recorder.consumer(lambda: soon(played))
@@ -184,7 +221,7 @@ def test_publishes_and_final_reads_are_operations_of_the_log() -> None:
 def test_a_consumer_that_forgets_an_ack_is_found_out() -> None:
     recorder = ConsumerRecorder(HistoryWriter("recorded"), KEY)
     played = PlayedConsumer()
-    played.answers = [[delivery(0, 1)], Settlement([], 3), [delivery(0, 2, recorded=5)]]
+    played.answers += [[delivery(0, 1)], Settlement([], 3), [delivery(0, 2, recorded=5)]]
 
     async def story() -> None:
         consumer = await recorder.consumer(lambda: soon(played))

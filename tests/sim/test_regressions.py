@@ -6,12 +6,14 @@ first showed them.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from liftlog.core.replica.replica import Replica
+from liftlog.core.replica.state.log import READY
 from liftlog.messages import (
     AppendRequest,
     CreateStreamRequest,
@@ -19,13 +21,14 @@ from liftlog.messages import (
     FetchReply,
     Forward,
     PurgeRequest,
+    StorageFailed,
     TrashLog,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.protocolranges import SPANS_OF_UNCOMMITTED
 from liftlog.storage.layout import IDENTITY, VOTE, log_directory
 from liftlog.storage.logstate import start_path
-from liftlog.types import GroupMember, LogSummary, Members, PartitionId, StreamConfig, TailState
+from liftlog.types import NO_TICKET, GroupMember, LogSummary, Members, PartitionId, StreamConfig, TailState
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
@@ -40,6 +43,7 @@ from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.truth.authors import FOR_EVER_US
 from liftlog_sim.truth.invariants import Checks, Violation
+from liftlog_sim.watching.failures import Failures
 from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.silence import ProcessContact
 from liftlog_sim.workload.workload import CREATE_TIMEOUT_US
@@ -395,6 +399,32 @@ def test_a_copy_that_went_to_the_trash_is_found_where_another_one_was_begun() ->
         starts.opened(machine, summary, False)
     starts.trashed(machine, TrashLog(partition))
     starts.opened(machine, summary, False)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_sync_that_fails_when_a_write_was_refused_before_has_nothing_to_tell(refused: bool) -> None:
+    """Seed 2720: on a full disk a follower's copy had stopped, with all that was durable; then the sync of
+    what it had cut failed. It went on in a new file with as much, and the group had not heard of anything.
+    """
+    world = new_world(5, faults=(), plan=Plan(faults=()))
+    world.kernel.run_until(8 * SECOND)
+    failures = Failures(world.cluster, world.account)
+    machine, copy = next(
+        (machine, replica)
+        for machine in world.machines.values()
+        if machine.node is not None
+        for replica in machine.node.replicas.values()
+        if replica.role == "follower"
+    )
+    failures.began(machine)
+    failures.opened(machine, LogSummary(copy.id, 0, 0, 0, (), TailState.CLEAN))
+    if refused:
+        copy.storage_failed(StorageFailed(copy.id, NO_TICKET, False, "no space"))
+        failures.failed(machine, StorageFailed(copy.id, NO_TICKET, False, "no space"))
+    failures.failed(machine, StorageFailed(copy.id, NO_TICKET, True, "input/output error"))
+    copy.log.state = READY
+    with nullcontext() if refused else pytest.raises(Violation, match="FailureHeard"):
+        failures.look(machine)
 
 
 @pytest.mark.parametrize("voters", [1, 3])

@@ -122,8 +122,13 @@ class Replica(LogView):
         return len(both) == wanted and all(one.log.state == READY for one in both)
 
     def _fold(self, anew: bool = False) -> None:
-        """Of a journal: more of it is committed, or known again. Readers may wait for that."""
-        if self.removed is not None and self.data is not None and self.removed.follow(anew):
+        """Of a journal: more of it is committed, or known again."""
+        if self.removed is not None and self.removed.follow(anew):
+            self._folded()
+
+    def _folded(self) -> None:
+        """Of a journal: readers of the data may wait for that."""
+        if self.data is not None:
             self.data.readers.wake()
             self.data.questions.wake()
             if self.data.roles is not None:
@@ -395,25 +400,23 @@ class Replica(LogView):
     @entry
     def on_read(self, event: LogRead) -> None:
         """What storage has read for a follower or for a reader; damage that it met comes first (D2)."""
-        if self.roles is not None and event.request in self.roles.serving.reads:
-            if event.error:
-                self.repairs.note(event.damage)
-            self.roles.serving.on_read(event)
+        roles = self.roles
+        if event.error or roles is None or event.request not in roles.serving.reads:
+            self.repairs.note(event.damage)
+        if roles is not None and event.request in roles.serving.reads:
+            roles.serving.on_read(event)
         elif event.request in self.readers.reads:
-            self.repairs.note(event.damage)
             self.readers.on_read(event)
-        elif self.roles is not None and event.request == self.roles.leader.ids.request:
-            self.repairs.note(event.damage)
-            self.roles.leader.ids.on_read(event)
-        elif self.roles is not None and event.request == self.roles.sourcing.request:
-            self.repairs.note(event.damage)
-            self.roles.sourcing.on_read(event)
+        elif roles is not None and event.request == roles.leader.ids.request:
+            roles.leader.ids.on_read(event)
+        elif roles is not None and event.request == roles.sourcing.request:
+            roles.sourcing.on_read(event)
         elif self.removed is not None and event.request == self.removed.request:
-            self.repairs.note(event.damage)
             if self.data is not None and self.removed.on_read(event, self.data.log_start):
-                self.data.readers.wake()
+                self._folded()
+                if roles is not None and not self.ctx.mutants.folded_unheeded:
+                    roles.leader.hw_moved()
         else:
-            self.repairs.note(event.damage)
             self._supply(event)
         self._settle()
 

@@ -368,6 +368,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader goes on to give what a consumer's filters matched before they were altered"),
     ("counted_by_old_filters", "K8", "consumers",
      "what is to come is told by filters that a consumer has no more"),
+    ("folded_unheeded", "K8", "consumers",
+     "a leader that has read the journal from its disk heeds what it says of consumers at the next tick"),
     ("first_filter_only", "K6", "consumers",
      "of a consumer's filters the first alone lets anything through"),
     ("door_acks_at_once", "K3", "doors",

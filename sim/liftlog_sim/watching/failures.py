@@ -3,7 +3,9 @@
 What a sync has failed for may be gone, though it was counted on. The group's record of the partition says of
 which failures of a node it has heard; where a log failed that was open, it must say more than it did then
 when the copy is ready again. A node that holds no copy any more by the record, or whose process has ended,
-has nothing to tell: the next one tells what it has found (R14).
+has nothing to tell: the next one tells what it has found (R14). Where a copy has stopped since a write was
+refused (D5), a sync that fails then has nothing to tell either: what was durable still is, and nobody counts
+on more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Told = tuple[int, int]
 
 
 class Failures:
-    """Of all running processes: which logs are open, and which have failed and are not used again yet."""
+    """Of all running processes: which logs are open and in use, and which have failed and are not used again
+    yet.
+    """
 
     __slots__ = ("_account", "_cluster", "_failed", "_open")
 
@@ -45,8 +49,14 @@ class Failures:
     def failed(self, machine: Machine, event: StorageFailed) -> None:
         """Storage could not do something for a log; if that was to sync what it holds, it has failed."""
         log, number = event.log, machine.number
-        if event.sync and log != RAFT_LOG and log in self._open[number]:
-            self._open[number].remove(log)
+        if log == RAFT_LOG or machine.node is None:
+            return
+        in_use, replicas = self._open[number], machine.node.replicas
+        if not event.sync:
+            both = [one for one in (log.partition, log.partition.journal) if one in replicas]
+            in_use.difference_update([one for one in both if replicas[one].state == "failed"])
+        elif log in in_use:
+            in_use.remove(log)
             self._failed[number].setdefault(log, self._heard(log, number) or (0, 0))
 
     def _heard(self, log: PartitionId, number: int) -> Told | None:

@@ -87,9 +87,7 @@ PULL_BYTES_MAX = 4 * 1024 * 1024
 
 
 class ConsumersLead:
-    """Of one leader, in one epoch. `log`, `leading`: of the journal. `wrote`: told after entries were
-    appended.
-    """
+    """Of one leader, in one epoch. `log`, `leading`: of the journal. `wrote`: told after entries were put."""
 
     __slots__ = (
         *("_advisories", "_agenda", "_answers", "_asked", "_begun", "_ctx", "_data", "_entries", "_idle"),
@@ -189,6 +187,8 @@ class ConsumersLead:
         """Answer these, or have them wait. What is written for them is one batch."""
         refusal = self._inherited.refusal(self.write)
         room = ANSWERS_MAX - len(self._answers) - len(self._asked) if refusal is None else 0
+        if refusal is None and not self._ctx.mutants.folded_unheeded:
+            self._heed(self._removed.folded)
         settling = []
         for place, (client, request) in enumerate(asked):
             if place >= room:
@@ -557,16 +557,20 @@ class ConsumersLead:
         folded = self._removed.folded
         if self._ctx.fenced or not self._removed.is_known:
             return
-        self._agenda.folded(folded)
-        for consumer in self._making.altered(folded):
-            self._altered(consumer)
-        for number in self._making.folded(folded):
-            self._dropped(number)
+        self._heed(folded)
         while (waiting := self._answers.take(folded)) is not None:
             self._answer(waiting)
         if self._inherited.serves(self.write):
             self.letters.work()
         self.work()
+
+    def _heed(self, folded: int) -> None:
+        """Do as the journal says below `folded`."""
+        self._agenda.folded(folded)
+        for consumer in self._making.altered(folded):
+            self._altered(consumer)
+        for number in self._making.folded(folded):
+            self._dropped(number)
 
     def work(self) -> None:
         """There may be something for who waits."""
