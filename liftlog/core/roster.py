@@ -124,11 +124,21 @@ class Roster:
     def tick(self) -> None:
         """Without a leader, ask those who are known: at once if this node has to join, else after a while."""
         ctx, raft = self._ctx, self._raft
-        self._silent_ticks = 0 if raft.leader else self._silent_ticks + 1
+        self._silent_ticks = 0 if self._hears_leader else self._silent_ticks + 1
         patience = 0 if ctx.config.joins else ASK_AFTER * raft.election_max_ticks
         if self._silent_ticks > patience and self._silent_ticks % ASK_EVERY == 1:
             for node in sorted(self.other_nodes):
                 ctx.effects.append(Send(node, JoinQuery()))
+
+    @property
+    def _hears_leader(self) -> bool:
+        """Whether there is one that was not silent for longer than anybody waits who votes. Who does not vote
+        never ends to follow it, and its successor may be one that this node does not let in yet.
+        """
+        raft, ctx = self._raft, self._ctx
+        age_ms = raft.quorum_age_ms()
+        silent = age_ms is not None and age_ms > ctx.config.election_max_ms
+        return bool(raft.leader) and (not silent or ctx.mutants.leader_heard_for_ever)
 
     def on_query(self, sender: int, query: JoinQuery) -> None:
         """A node of the cluster, as this one knows: who else there is."""
@@ -142,7 +152,7 @@ class Roster:
         say it for good, come from whoever leads, and it may be one that this node does not know yet.
         """
         ctx = self._ctx
-        if self._raft.leader or reply.at <= max(self._admitted_at, self._told_at):
+        if self._hears_leader or reply.at <= max(self._admitted_at, self._told_at):
             return
         ctx.mark("I3.told")
         self._told_at = reply.at
