@@ -135,10 +135,9 @@ class Roster:
         """Whether there is one that was not silent for longer than anybody waits who votes. Who does not vote
         never ends to follow it, and its successor may be one that this node does not let in yet.
         """
-        raft, ctx = self._raft, self._ctx
-        age_ms = raft.quorum_age_ms()
-        silent = age_ms is not None and age_ms > ctx.config.election_max_ms
-        return bool(raft.leader) and (not silent or ctx.mutants.leader_heard_for_ever)
+        age_ms = self._raft.quorum_age_ms()
+        silent = age_ms is not None and age_ms > self._ctx.config.election_max_ms
+        return bool(self._raft.leader) and not silent
 
     def on_query(self, sender: int, query: JoinQuery) -> None:
         """A node of the cluster, as this one knows: who else there is."""

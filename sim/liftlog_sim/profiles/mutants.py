@@ -544,8 +544,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a disk that has lost its promises goes on voting under its old id"),
     ("log_names_nobody", "I3", "growing",
      "a node that starts knows no nodes but those of its configuration until it has applied more"),
-    ("leader_heard_for_ever", "I3", "growing",
-     "a node that does not vote waits for ever for a leader that was replaced by one that it does not know"),
     ("start_owes_the_snapshot", "L5", "snapshots",
      "what a start finds in its snapshot counts as touched by the commands of its first step"),
     ("level_raised_too_early", "U2", "kills mixed power",
