@@ -408,6 +408,11 @@ class ConsumerMaking:
 
     # -- time and ends -----------------------------------------------------------------------------------
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether one is being altered, or deleted: what is folded may say that it is."""
+        return bool(self._altering or self.dropping)
+
     def altered(self, end: int) -> list[Consumer]:
         """The journal is folded up to there: whose alteration that has, where it is still there."""
         known = self._removed.consumers.by_number

@@ -187,7 +187,7 @@ class ConsumersLead:
         """Answer these, or have them wait. What is written for them is one batch."""
         refusal = self._inherited.refusal(self.write)
         room = ANSWERS_MAX - len(self._answers) - len(self._asked) if refusal is None else 0
-        if refusal is None and not self._ctx.mutants.folded_unheeded:
+        if refusal is None and self._making.is_changing and not self._ctx.mutants.folded_unheeded:
             self._heed(self._removed.folded)
         settling = []
         for place, (client, request) in enumerate(asked):
