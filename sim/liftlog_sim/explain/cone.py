@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from liftlog.types import PartitionId
 from liftlog_sim.explain.bundle import Bundle
 
 GROUP = "group"
-"""The subject of what concerns the metadata group; a partition's is its id, as in 5/0."""
+"""The subject of what concerns the metadata group; a log's is its id, as in 5/0, or 5/0.journal."""
 
 
 def subject_of_key(key: str) -> str:
@@ -30,7 +31,7 @@ def partition_in(fields: Any) -> str:
     for name in ("partition", "log"):
         found = fields.get(name)
         if isinstance(found, dict) and "stream" in found:
-            return f"{found['stream']}/{found['index']}" if found["stream"] else ""
+            return str(PartitionId(found["stream"], found["index"])) if found["stream"] else ""
     for name in ("message", "summary", "request"):
         inner = fields.get(name)
         if isinstance(inner, list) and len(inner) == 2:

@@ -73,7 +73,11 @@ RULES: dict[str, tuple[str, str]] = {
     "OneOwner": ("G2", "A partition is granted when its last owner has confirmed that it gave it up"),
     "CommitsFenced": ("G3", "A commit counts if member and generation are those of the partition's present"),
     "NothingLeftOut": ("G4", "What lies below a committed position is done by a member"),
-    "PendingExact": ("K7", "a leader writes it off with an entry"),
+    "PendingExact": (
+        "K8",
+        "With each answer a leader tells how many committed messages that match are neither deleted nor "
+        "delivered behind it",
+    ),
     "DeliveriesNumbered": ("K8", "Each delivery has a number of its consumer"),
     "DeadLettersStored": ("K9", "it is done when a stream has acknowledged its letter"),
     "PinnedAlone": ("K10", "at most one client is pinned, and it alone is given messages"),

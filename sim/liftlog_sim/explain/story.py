@@ -34,6 +34,7 @@ _ROUTINE = ("controller", "leader", "isr", "truncate", "reset", "rebuild", "dama
 _HISTORY = re.compile(r"\[([^\[\]]*?)\.\. (\d+)\]")
 
 
+_CONSUMER = re.compile(r"\bconsumer (\d+)(?: \('([^']+)')?")
 _NUMBER = re.compile(r"\d+")
 _EMPHASIS = {
     "FencedInTime": "hears from the controller",
@@ -106,6 +107,14 @@ class Focus(msgspec.Struct):
     epochs: list[int]
     terms: list[int]
     emphasis: str = ""
+    consumers: list[str] = []
+    """By number and by name. Of these partitions."""
+
+    def emphasises(self, fact: Fact) -> bool:
+        """Whether it is of the essence, though routine elsewhere: of others' consumers nothing is."""
+        if self.consumers and fact.who:
+            return any(each in self.consumers for each in fact.who)
+        return bool(self.emphasis) and self.emphasis in fact.text and not self.consumers
 
     def touches(self, fact: Fact) -> float:
         """How much a fact is about it."""
@@ -118,8 +127,10 @@ class Focus(msgspec.Struct):
             found += 1.5
         if fact.node in self.nodes:
             found += 1.0
-        if self.emphasis and self.emphasis in fact.text:
+        if self.emphasises(fact):
             found += 5.0
+        elif fact.who and self.consumers:
+            found -= 5.0
         return found
 
 
@@ -137,6 +148,7 @@ def focus_of(finding: str) -> Focus:
         indexes=_ranges(r"(?:index|entry)", finding),
         epochs=_numbers(r"\bepoch (\d+)", finding),
         terms=_numbers(r"\bterm (\d+)", finding),
+        consumers=[each for found in _CONSUMER.findall(finding) for each in found if each],
     )
 
 
@@ -177,12 +189,14 @@ def _ranked(
     steps = cone.of(roots, subjects)
     told = Narrator(bundle).facts
     wanted = {*subjects, *(focus.partitions or [GROUP]), GROUP}
+    if focus.consumers:
+        wanted |= {f"{each}.journal" for each in focus.partitions}
     if focus.emphasis and not focus.partitions:
         wanted |= {fact.subject for fact in told if focus.emphasis in fact.text}
     about_partition = any("/" in subject for subject in wanted)
     facts: dict[str, Fact] = {}
     for fact in told:
-        emphasised = bool(focus.emphasis) and focus.emphasis in fact.text
+        emphasised = focus.emphasises(fact)
         # What contradicts it may be known to others only.
         if (
             (fact.at_step not in steps and not emphasised and focus.touches(fact) < 4)
@@ -190,7 +204,8 @@ def _ranked(
             or fact.subject not in wanted
         ):
             continue
-        routine = fact.weight <= 3 and focus.touches(fact) < 4
+        often = fact.weight <= 1 and bool(fact.who)
+        routine = often or (fact.weight <= 3 and focus.touches(fact) < 4)
         # Of what was said before, or of what is routine but for its numbers, the last time counts.
         said = _NUMBER.sub("#", fact.text) + f" {fact.node}" if routine else fact.text
         facts[f"{said} {fact.at_step}" if fact.weight >= GRAVE else said] = fact

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog_sim.explain import consumer_words
 from liftlog_sim.explain.bundle import Bundle, TracedStep
 from liftlog_sim.explain.command_words import command_words, partition_of
 from liftlog_sim.explain.cone import GROUP, partition_in
@@ -19,6 +20,9 @@ from liftlog_sim.runs.trace import read_batch
 
 _USUAL = ("Liftlog-Key:", "Liftlog-Tombstone:", "Liftlog-Ack: full", "Nats-Expected-Stream:")
 """Headers that need not be told."""
+
+
+_OFTEN_ASKED = ("PullRequest", "SettleRequest")
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -35,6 +39,8 @@ class Fact(msgspec.Struct, frozen=True):
     """Terms or epochs that it is about."""
     about: str = ""
     """The partition of which it speaks, though it is the group's."""
+    who: tuple[str, ...] = ()
+    """Of which consumers, by number or name."""
 
 
 class Narrator:
@@ -84,9 +90,10 @@ class Narrator:
         span: tuple[int, int] = (0, 0),
         numbers: tuple[int, ...] = (),
         about: str = "",
+        who: tuple[str, ...] = (),
     ) -> None:
         text = f"node {self._node} {text}"
-        self.facts.append(Fact(self._step, self._node, weight, subject, text, span, numbers, about))
+        self.facts.append(Fact(self._step, self._node, weight, subject, text, span, numbers, about, who))
 
     def _tell(self, step: int) -> None:
         traced = self._bundle.trace[step]
@@ -367,6 +374,10 @@ class Narrator:
             self._say(2, GROUP, f"tells a client of streams, as of index {self._applied()}: {told}")
         elif name == "ErrorReply":
             self._say(2, GROUP, f"answers a client with {reply.get('code')}")
+        elif about := consumer_words.told(name, reply):
+            weight = 2 if reply.get("runs", True) else 1
+            for text, who in about:
+                self._say(weight, partition_in(reply), f"tells a client {text}", who=who)
         elif name in ("ReadReply", "LatestReply", "OffsetReply", "TimeReply"):
             self._say(2, partition_in(reply), f"answers a client's read with {name}")
         elif name:
@@ -390,7 +401,11 @@ class Narrator:
 
     def _client_asks(self, fields: Any) -> None:
         name, request = fields["request"]
-        if name in ("CreateStreamRequest", "DeleteStreamRequest", "PurgeRequest", "ElectLeaderRequest"):
+        if (about := consumer_words.asked(name, request)) is not None:
+            text, who = about
+            weight = 1 if name in _OFTEN_ASKED else 3
+            self._say(weight, partition_in(request), f"is asked by a client to {text}", who=who)
+        elif name in ("CreateStreamRequest", "DeleteStreamRequest", "PurgeRequest", "ElectLeaderRequest"):
             what = request.get("stream") or request.get("name") or partition_in(request) or ""
             if name == "CreateStreamRequest":
                 what = request["config"][1]["name"]
