@@ -56,7 +56,8 @@ class PlayedLog:
         return Settlement([offset for offset in offsets if offset in self._unknown], self.journal)
 
     async def info(self) -> ConsumerInfo:
-        return ConsumerInfo("programs", 7, self.config, 3, 3, 0, 0)
+        floor = 3 if self.journal else 0
+        return ConsumerInfo("programs", 7, self.config, floor, floor, 0, 0)
 
 
 def new_work(folder: Path) -> Work:
