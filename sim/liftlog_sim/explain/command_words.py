@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from liftlog_sim.explain.cone import partition_in
+
 Fields = dict[str, Any]
 
 
@@ -19,14 +21,9 @@ def command_words(command: Any) -> str:
 
 def partition_of(command: Any) -> str:
     """The partition that it is about; empty if none."""
-    if not isinstance(command, list) or len(command) != 2 or "partition" not in command[1]:
+    if not isinstance(command, list) or len(command) != 2:
         return ""
-    return _name(command[1])
-
-
-def _name(fields: Fields) -> str:
-    partition = fields["partition"]
-    return f"{partition['stream']}/{partition['index']}"
+    return partition_in(command[1])
 
 
 def _registers(fields: Fields) -> str:
@@ -35,7 +32,7 @@ def _registers(fields: Fields) -> str:
 
 
 def _changes(fields: Fields) -> str:
-    where = f"the ISR of {_name(fields)} (version {fields['version']})"
+    where = f"the ISR of {partition_in(fields)} (version {fields['version']})"
     if fields["joiner"]:
         return f"node {fields['joiner']}, of incarnation {fields['joiner_incarnation']}, joins {where}"
     return f"only {fields['isr']} stay in {where}"
@@ -49,8 +46,8 @@ def _alters(fields: Fields) -> str:
 
 def _ready(fields: Fields) -> str:
     if fields["refusal"]:
-        return f"NATS refuses the leader of {_name(fields)} its subscription"
-    return f"the leader of {_name(fields)} in epoch {fields['epoch']} is ready"
+        return f"NATS refuses the leader of {partition_in(fields)} its subscription"
+    return f"the leader of {partition_in(fields)} in epoch {fields['epoch']} is ready"
 
 
 _SAY: dict[str, Callable[[Fields], str]] = {
@@ -64,13 +61,15 @@ _SAY: dict[str, Callable[[Fields], str]] = {
     "DeleteStream": lambda f: f"the stream {f['name']} (number {f['stream']}) is deleted",
     "AlterStream": _alters,
     "ChangeIsr": _changes,
-    "ReplicaFailed": lambda f: f"the copy of {_name(f)} on node {f['node']} has failed at {f['leo']}",
-    "ReportLeader": lambda f: f"node {f['reporter']} misses the leader of {_name(f)} in epoch {f['epoch']}",
-    "ExpireReports": lambda f: f"the reports of a missing leader of {_name(f)} count no more",
+    "ReplicaFailed": lambda f: f"the copy of {partition_in(f)} on node {f['node']} has failed at {f['leo']}",
+    "ReportLeader": lambda f: (
+        f"node {f['reporter']} misses the leader of {partition_in(f)} in epoch {f['epoch']}"
+    ),
+    "ExpireReports": lambda f: f"the reports of a missing leader of {partition_in(f)} count no more",
     "LeaderReady": _ready,
-    "Resign": lambda f: f"the leader of {_name(f)} in epoch {f['epoch']} asks for another one",
-    "ForgetSlow": lambda f: f"node {f['node']} has kept up in {_name(f)}",
-    "ElectLeader": lambda f: f"node {f['node']} is elected for {_name(f)} by an operator",
+    "Resign": lambda f: f"the leader of {partition_in(f)} in epoch {f['epoch']} asks for another one",
+    "ForgetSlow": lambda f: f"node {f['node']} has kept up in {partition_in(f)}",
+    "ElectLeader": lambda f: f"node {f['node']} is elected for {partition_in(f)} by an operator",
     "SetVoter": lambda f: f"node {f['node']} is {'' if f['votes'] else 'not '}to vote",
     "RetireNode": lambda f: (
         f"node {f['node']} retires" + (f", and node {f['heir']} takes its place" if f["heir"] else "")
@@ -81,7 +80,7 @@ _SAY: dict[str, Callable[[Fields], str]] = {
         f", and node {f['heir']} does" if f["heir"] else ""
     ),
     "ReadyAgain": lambda f: (
-        f"the leader of {_name(f)} in epoch {f['epoch']} has subscribed again after the pause"
+        f"the leader of {partition_in(f)} in epoch {f['epoch']} has subscribed again after the pause"
     ),
     "RaiseLevel": lambda f: f"the feature level rises to {f['to']}",
     "PromoteSpare": lambda f: f"node {f['spare']} is to vote in the place of node {f['node']}",
