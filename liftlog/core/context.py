@@ -70,7 +70,7 @@ class Context(Status):
         self.mark = guards.mark
         self.decides = guards.decides
         self.nonce = nonce
-        self.reads = DiskReads(config, guards.mutants)
+        self.reads = DiskReads(config, guards)
         self.batches = BatchRoom()
         self.looked = Looked()
         self.effects: list[Effect] = []

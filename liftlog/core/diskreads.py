@@ -10,7 +10,7 @@ at once, and try again at the next tick.
 
 from __future__ import annotations
 
-from liftlog.mutants import Mutants
+from liftlog.core.guards import Guards
 from liftlog.nodeconfig import NodeConfig
 from liftlog.types import PartitionId
 
@@ -25,11 +25,12 @@ ITSELF = 0
 class DiskReads:
     """The reads of one node that storage works on, by the number of the read."""
 
-    __slots__ = ("_by_clients", "_config", "_folds", "_followers", "_mutants", "_of_log", "_owners")
+    __slots__ = ("_by_clients", "_config", "_folds", "_followers", "_mark", "_mutants", "_of_log", "_owners")
 
-    def __init__(self, config: NodeConfig, mutants: Mutants) -> None:
+    def __init__(self, config: NodeConfig, guards: Guards) -> None:
         self._config = config
-        self._mutants = mutants
+        self._mark = guards.mark
+        self._mutants = guards.mutants
         self._owners: dict[int, PartitionId | FollowerRead] = {}
         self._followers: dict[FollowerRead, int] = {}
         self._of_log: dict[PartitionId, int] = {}
@@ -66,6 +67,8 @@ class DiskReads:
     def begin_fold(self, log: PartitionId, request: int, lasts: bool = False) -> bool:
         """A leader's read of its own log begins, or of its subject index; False if it has to wait."""
         begins = self._folds < FOLDS_MAX and self.begin_for((log, ITSELF, lasts), request)
+        if not begins:
+            self._mark("L3.folds")
         self._folds += begins
         return begins
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from liftlog.core.diskreads import DiskReads
+from liftlog.core.guards import Guards
 from liftlog.messages import (
     ERR_OVERLOAD,
     FETCH_OK,
@@ -21,7 +22,6 @@ from liftlog.messages import (
     ReplyClient,
     Send,
 )
-from liftlog.mutants import NO_MUTANTS
 from liftlog.nodeconfig import NodeConfig
 from liftlog.types import ClientRef, PartitionId
 from tests.core.node_harness import World
@@ -141,7 +141,7 @@ def test_L3_without_a_place_a_follower_is_told_to_ask_again() -> None:
 
 def test_L3_followers_that_fill_every_place_leave_none_to_clients() -> None:
     log = PartitionId(7, 0)
-    reads = DiskReads(NodeConfig(1, (1,), disk_reads_max=2, log_reads_max=2), NO_MUTANTS)
+    reads = DiskReads(NodeConfig(1, (1,), disk_reads_max=2, log_reads_max=2), Guards())
     assert reads.begin_for((log, 2, False), 1) and reads.begin_for((log, 3, False), 2)
     assert not reads.has_place(log)
     reads.done(1)

@@ -72,6 +72,14 @@ def test_every_mark_of_the_sources_is_looked_for() -> None:
     assert sorted(found - set(MARKS) - set(GUARDS)) == []
 
 
+def test_every_mark_that_is_looked_for_is_in_the_sources() -> None:
+    """`L3.folds` was asked of every sweep for months, and nothing could say it."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "liftlog").rglob("*.py")))
+    told_by_kind = re.findall(r'(?:mark\(f|refuse\()"([A-Z]\d)(?:\.\{|",)', text)
+    nobody_says = [mark for mark in MARKS if f'"{mark}"' not in text]
+    assert [mark for mark in nobody_says if mark[:2] not in told_by_kind] == []
+
+
 def test_every_kind_of_fault_is_in_one_family() -> None:
     assert sorted(FAMILY_OF) == sorted((*KINDS, NO_FAULT))
 
