@@ -21,6 +21,9 @@ from liftlog_sim.profiles.lasting import USUAL_US
 USUAL_PACE, LONG_PACE = (200_000, 10, 10), (50_000, 4, 2)
 """Thresholds of Python's collector, for a usual run and for a long one."""
 TIDY_EVERY_US = 60 * SECOND
+M_MMAP_THRESHOLD = -3
+"""Of glibc's `mallopt`: from which size on a block stands apart, and goes back to the system when freed."""
+APART_BYTES = 65536
 
 
 @cache
@@ -33,22 +36,27 @@ def collect_seldom() -> None:
 
 
 def set_pace(duration_us: int) -> None:
-    """How often Python collects during a run of this length."""
+    """How often Python collects during a run of this length. In a long one large blocks stand apart: glibc
+    raises its bound by itself with each that is freed, and then puts a disk's files among what stays.
+    """
     gc.set_threshold(*(USUAL_PACE if duration_us <= USUAL_US else LONG_PACE))
+    mallopt = _of_c("mallopt")
+    if duration_us > USUAL_US and mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, APART_BYTES)
 
 
 def tidy() -> None:
     """Collect what has died, and give what is free back to the system."""
     gc.collect()
-    trim = _trim()
+    trim = _of_c("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Any:
-    """`malloc_trim` of glibc; None where the C library has no such call, and gives memory back on its own."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+def _of_c(name: str) -> Any:
+    """A call of glibc; None where the C library has no such call, and gives memory back on its own."""
+    return getattr(ctypes.CDLL(None), name, None)
 
 
 def tidied(phases: Iterable[int], duration_us: int) -> Iterator[int]:
