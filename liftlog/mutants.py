@@ -198,6 +198,7 @@ class Mutants(msgspec.Struct, frozen=True):
     inherited_letters_left: bool = False  # K9
     letter_done_when_sent: bool = False  # K9
     redelivery_before_record: bool = False  # K4
+    time_from_record: bool = False  # K4
     gone_kept_pending: bool = False  # K7
     first_filter_only: bool = False  # K6
     inactive_from_creation: bool = False  # K1

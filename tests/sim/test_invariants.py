@@ -554,6 +554,7 @@ def test_every_evaluation_is_counted() -> None:
         "SameConsumerState",
         "AckStays",
         "DeliveriesBounded",
+        "TimeToAck",
         "NoneSkipped",
         "OfThisIncarnation",
         "PendingExact",

@@ -9,9 +9,11 @@ for nothing, and none misses it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from liftlog.core.consumers.flight import HEAP_MIN, Flight
+from liftlog.core.consumers.flight import HEAP_MIN, Flight, Lapse
+from liftlog.core.consumers.state import Consumer
 
 
 class Agenda:
@@ -93,9 +95,10 @@ class Agenda:
         for number in [number for number, flight in self.waiting.items() if not flight.pulls]:
             del self.waiting[number]
 
-    def folded(self, end: int) -> None:
+    def folded(self, end: int, lapse: Callable[[Consumer], Lapse]) -> None:
         """The journal is folded up to there."""
         for number, flight in list(self.written.items()):
-            flight.folded(end)
+            flight.folded(end, lapse(flight.consumer))
+            self.set_alarm(flight)
             if not flight.is_writing:
                 del self.written[number]

@@ -38,6 +38,7 @@ class Flight:
         "flying",
         "heap",
         "lapsed",
+        "leaving",
         "patterns",
         "places",
         "pulls",
@@ -72,6 +73,8 @@ class Flight:
         """(tick, offset); stands if `deadlines` says the same."""
         self.lapsed: dict[int, None] = {}
         """Due to be delivered again."""
+        self.leaving: dict[int, None] = {}
+        """Being recorded, and not handed out before that is committed: their time to ack has not begun."""
         self.pulls = PullRoom()
         self.places = RecordPlaces()
         self.delivered_ms = self.acked_ms = 0
@@ -99,8 +102,10 @@ class Flight:
         self.set_deadlines({offset: tick})
 
     def set_deadlines(self, ticks: dict[int, int]) -> None:
-        """Each of these offsets is due again at its tick, if it was not settled before."""
+        """Each of these offsets is due again at its tick, if it was not settled before, nor is leaving."""
         lapsed, heap = self.lapsed, self.heap
+        if self.leaving:
+            ticks = {offset: tick for offset, tick in ticks.items() if offset not in self.leaving}
         for offset, tick in ticks.items():
             if lapsed:
                 lapsed.pop(offset, None)
@@ -129,19 +134,30 @@ class Flight:
             self.deadlines.pop(offset, None)
             self.lapsed.pop(offset, None)
 
-    def delivers(self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse) -> int:
-        """An entry that ends at `recorded` says that these (offset, count) were delivered. The number of the
-        first of these deliveries (K8).
+    def delivers(
+        self, counts: Sequence[tuple[int, int]], recorded: int, lapse: Lapse, at_once: bool = True
+    ) -> int:
+        """An entry that ends at `recorded` says that these (offset, count) were delivered; they leave
+        `at_once`, or when it is committed (K4). The number of the first of these deliveries (K8).
         """
         first, fresh = self.sequence + 1, max(self.ahead, self.consumer.since)
         self.sequence += len(counts)
         self.tally.took(offset for offset, _ in counts if offset >= fresh)
-        due = {count: lapse(count) for count in dict.fromkeys(count for _, count in counts)}
         for offset, count in counts:
             self.flying.pop(offset, None)
             self.flying[offset] = count, recorded
-        self.set_deadlines({offset: due[count] for offset, count in counts})
+        if at_once:
+            self._begin_time(counts, lapse)
+        for offset, _ in () if at_once else counts:
+            self.leaving[offset] = None
+            self.lapsed.pop(offset, None)
+            self.deadlines.pop(offset, None)
         return first
+
+    def _begin_time(self, counts: Sequence[tuple[int, int]], lapse: Lapse) -> None:
+        """These (offset, count) leave now."""
+        due = {count: lapse(count) for count in dict.fromkeys(count for _, count in counts)}
+        self.set_deadlines({offset: due[count] for offset, count in counts})
 
     def was_given(self, now_ms: int) -> None:
         """A message, at this time."""
@@ -247,12 +263,16 @@ class Flight:
                 over.append(offset)
         return sorted(over)
 
-    def folded(self, end: int) -> None:
-        """The journal is folded up to there."""
+    def folded(self, end: int, lapse: Lapse) -> None:
+        """The journal is folded up to there: what has waited for that leaves."""
         # Both stand in the order of their entries.
-        recorded = takewhile(lambda one: one[1][1] <= end, self.flying.items())
-        for offset in [offset for offset, _ in recorded]:
+        recorded = list(takewhile(lambda one: one[1][1] <= end, self.flying.items()))
+        for offset, _ in recorded:
             del self.flying[offset]
+        left = [(offset, count) for offset, (count, _) in recorded if offset in self.leaving]
+        for offset, _ in left:
+            del self.leaving[offset]
+        self._begin_time([(offset, count) for offset, count in left if self.may_end(offset)], lapse)
         settled = takewhile(lambda one: one[1] <= end, self.settling.items())
         for offset in [offset for offset, _ in settled]:
             del self.settling[offset]

@@ -57,6 +57,10 @@ RULES: dict[str, tuple[str, str]] = {
         "K4",
         "So a message is delivered at most once more than `max_deliver` says, whatever fails.",
     ),
+    "TimeToAck": (
+        "K4",
+        "The time to ack begins when a delivery leaves: before that its message is neither due again nor given up.",  # noqa: E501
+    ),
     "NoneSkipped": (
         "K6",
         "Below a consumer's position each message that one of its filters matches, if it has any, and "

@@ -54,6 +54,7 @@ _EMPHASIS = {
     "MarkerLeft": "stores",
     "MarkerDue": "stores",
     "WorkQueueHolds": "stores",
+    "TimeToAck": "stores",
     "InterestHolds": "stores",
     "SameConsumerState": "answers",
     "AckStays": "answers",

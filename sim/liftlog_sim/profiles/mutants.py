@@ -350,6 +350,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "who is reset to what is not done begins with what was never delivered"),
     ("redelivery_before_record", "K4", "consumers",
      "a message is delivered again before that is recorded"),
+    ("time_from_record", "K4", "consumers",
+     "the time to ack begins when a delivery is decided, and not when it leaves"),
     ("letter_done_when_sent", "K9", "consumers",
      "a dead message is done when its letter has left, and not when that is stored"),
     ("letter_id_of_leader", "K9", "consumers",

@@ -16,6 +16,8 @@
     AckStays             an ack that was answered is committed; behind it nothing is delivered (K3)
     DeliveriesBounded    a message is delivered at most once more than its consumer's limit says, and once at
                          most without a record, by the leader of the epoch that wrote it (K4)
+    TimeToAck            a message is neither delivered again nor given up while the delivery of it that is
+                         being recorded has not left (K4)
     NoneSkipped          a consumer's position passes no message that is there and is not delivered, and none
                          is done that nobody has said to be (K6)
     OfThisIncarnation    answers about a consumer are about the number that was asked for, which was created,
@@ -149,6 +151,7 @@ STEP_INVARIANTS = (
     "SameConsumerState",
     "AckStays",
     "DeliveriesBounded",
+    "TimeToAck",
     "NoneSkipped",
     "OfThisIncarnation",
     "PendingExact",
@@ -216,7 +219,7 @@ RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
-    *("MarkerLeft", "MarkerDue"),
+    *("MarkerLeft", "MarkerDue", "TimeToAck"),
     *("DeadLettersStored", "PinnedAlone", "NotBelowMinimum"),
     *("MirrorIsPrefix", "SourcesExact", "ActivityInOrder", "TrimmedIsTold"),
     *("OutputsOnce", "NoFailoverWithoutCause", "PromptFailover", "HoldsNoMore", "RetentionKeeps"),

@@ -77,7 +77,7 @@ from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, 
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import ANSWERS, READS, WaitingReads
-from liftlog_sim.watching.writing import Pauses, may_be_written
+from liftlog_sim.watching.writing import Pauses, WriteWatch
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -141,7 +141,7 @@ class Observer:
         self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
         self._paces, self._shared = Paces(account), SharedMessages(self.checks)
-        self._failures = Failures(cluster, account)
+        self._failures, self._writing = Failures(cluster, account), WriteWatch(self.checks)
         self._log_starts, self.busy = LogStarts(cluster, account), Busy(self.checks, cluster.kernel)
         self.compacting = CompactedCopies(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
@@ -614,7 +614,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
-        may_be_written(self.checks, machine, log, effect.batches)
+        self._writing.stores(machine, log, effect.batches)
         self._shared.stored(machine, log, effect.batches)
         for batch in effect.batches:
             truth.appended(machine.number, batch)

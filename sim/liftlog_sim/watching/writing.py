@@ -20,6 +20,7 @@ from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.invariants import Checks, Violation
+from liftlog_sim.watching.time_to_ack import RecordedDeliveries
 
 DONE_WITH = bytes([entries.DONE_WITH])
 
@@ -87,6 +88,19 @@ def _check_subjects(
 
 def _of_consumers(batch: Batch) -> bool:
     return all(is_consumers(entry) or entry[:1] == DONE_WITH for entry in decode_values(batch))
+
+
+class WriteWatch:
+    """What leaders append, of all of them."""
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._deliveries = RecordedDeliveries(checks)
+
+    def stores(self, machine: Machine, log: PartitionId, batches: Sequence[Batch]) -> None:
+        """A node appends these. Raises Violation if its leader may not."""
+        may_be_written(self._checks, machine, log, batches)
+        self._deliveries.stores(machine, log, batches)
 
 
 class Pauses:

@@ -500,16 +500,17 @@ class ConsumersLead:
         line = line_between(self._data.history.entries, flight.written, end)
         recorded = self.write(Delivered(number, end, line, runs))
         self._put(self._queue.delivered(counts))
-        first = flight.delivers(counts, recorded, self.lapse(flight.consumer))
+        own = not counts or counts[0][0] >= self._office.epoch_start
+        at_once = not again and self._ctx.decides(("K4.own", own))
+        timed = at_once or self._ctx.mutants.time_from_record
+        first = flight.delivers(counts, recorded, self.lapse(flight.consumer), timed)
         flight.advance(end)
         self._agenda.wrote(flight)
         if not counts:
             return
         flight.was_given(self._ctx.wall_ms)
         flight.pulls.remove(pull)
-        own = counts[0][0] >= self._office.epoch_start
         first = flight.consumer.sequence + 1 if self._ctx.mutants.numbered_by_folded else first
-        at_once = not again and self._ctx.decides(("K4.own", own))
         reply = PullReply(
             partition=self._data.id,
             consumer=number,
@@ -566,7 +567,7 @@ class ConsumersLead:
 
     def _heed(self, folded: int) -> None:
         """Do as the journal says below `folded`."""
-        self._agenda.folded(folded)
+        self._agenda.folded(folded, self.lapse)
         for consumer in self._making.altered(folded):
             self._altered(consumer)
         for number in self._making.folded(folded):
