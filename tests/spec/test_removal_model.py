@@ -13,6 +13,7 @@ from liftlog_spec.explore.report import Bounds, ExplorationReport
 from liftlog_spec.explore.search import check
 from liftlog_spec.lang import And, Exists, Forall, invariant, is_some, member, numbers, sometimes
 from liftlog_spec.models.removal import Removal
+from liftlog_spec.models.removal_steps import RemovalSteps
 
 ONE = {"Records": 1, "Limit": 1, "Entries": 1}
 PLAIN = {"Epochs": 1, "Snapshots": 0, "Thinned": 0, "Restarts": 0, "Deletes": 0}
@@ -200,3 +201,50 @@ def test_an_expiry_is_finished_by_the_next_leader() -> None:
 def test_it_holds_at_larger_bounds(constants: dict[str, int], states: int, depth: int) -> None:
     report = explored("right", constants, FollowsLogs)
     assert (report.invariant, report.distinct_states, report.depth) == ("", states, depth)
+
+
+# -- what is built of it -------------------------------------------------------------------------------------
+
+BUILT = {**PLAIN, "Records": 1, "Entries": 1}
+SAID_AGAIN = {"Deletes": 1, "Snapshots": 1, "Restarts": 1}
+STEPS_VARIANTS = [
+    ("answered-at-append", {**BUILT, "Deletes": 1, "Epochs": 2}, "AnsweredStays", 7),
+    ("names-uncommitted", {**BUILT, "Purges": 1}, "OnlyCommittedRemoves", 5),
+    ("reader-without-hw-j", {**BUILT, "Deletes": 1, "Looks": 1}, "NoResurrection", 9),
+    ("restated-in-part", {**BUILT, **SAID_AGAIN, "Entries": 2}, "HiddenIsThatOfTheJournal", 11),
+    ("begins-unseen", {**BUILT, **SAID_AGAIN, "Entries": 3}, "SameVisible", 14),
+]
+
+
+@pytest.mark.parametrize(("variant", "constants", "invariant", "states"), STEPS_VARIANTS)
+def test_a_missing_rule_of_what_is_built_is_found_out(
+    variant: str, constants: dict[str, int], invariant: str, states: int
+) -> None:
+    is_found_out(variant, constants, invariant, states, RemovalSteps)
+
+
+def test_every_variant_of_what_is_built_has_its_counterexample() -> None:
+    assert {variant for variant, *_ in STEPS_VARIANTS} == set(RemovalSteps.variant.choices) - {"right"}
+
+
+STEPS_BOUNDS: list[tuple[dict[str, int], int, int]] = [
+    ({**BUILT, **SAID_AGAIN, "Entries": 3, "Starts": 1}, 17_504, 22),
+    ({**BUILT, "Deletes": 1, "Looks": 1, "Starts": 1, "Records": 2, "Entries": 2}, 27_165, 23),
+    ({**BUILT, "Deletes": 1, "Purges": 1, "Records": 2, "Entries": 2}, 33_462, 23),
+    ({**BUILT, "Deletes": 1, "Epochs": 2, "Records": 2, "Entries": 1}, 748, 15),
+]
+
+
+@pytest.mark.parametrize(("constants", "states", "depth"), STEPS_BOUNDS)
+def test_what_is_built_holds_where_a_variant_fails(
+    constants: dict[str, int], states: int, depth: int
+) -> None:
+    report = explored("right", constants, RemovalSteps)
+    assert (report.invariant, report.distinct_states, report.depth) == ("", states, depth)
+
+
+@pytest.mark.nightly
+def test_what_is_built_holds_at_larger_bounds() -> None:
+    constants = {**BUILT, **SAID_AGAIN, "Entries": 3, "Starts": 1, "Epochs": 2}
+    report = explored("right", constants, RemovalSteps)
+    assert (report.invariant, report.distinct_states, report.depth) == ("", 114_079, 23)

@@ -33,6 +33,8 @@ def state_of(node: Node) -> State:
         state[f"{name} durable LEO"] = replica.durable_leo
         state[f"{name} HW"] = replica.hw
         state[f"{name} damaged"] = [str(each) for each in replica.repairs.ranges]
+        if replica.removed is not None:
+            state[f"{name} heeded"] = replica.removed.folded
         record = replica.record
         if record is not None:
             state[f"{name} leader"] = record.leader

@@ -17,6 +17,7 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.bundle import Bundle, Disagreed, Happening
 from liftlog_sim.explain.cone import GROUP, Cone, partition_in
+from liftlog_sim.explain.journal_words import InQuestion, is_journal
 from liftlog_sim.explain.words import Fact, Narrator, kind_of
 from liftlog_sim.kernel import SECOND
 
@@ -34,8 +35,16 @@ _ROUTINE = ("controller", "leader", "isr", "truncate", "reset", "rebuild", "dama
 _HISTORY = re.compile(r"\[([^\[\]]*?)\.\. (\d+)\]")
 
 
-_CONSUMER = re.compile(r"\bconsumer (\d+)(?: \('([^']+)')?")
+_CONSUMER = re.compile(r"\bconsumer (?:stands at \()?(\d+)(?:(?: \(|, )'([^']+)')?")
 _NUMBER = re.compile(r"\d+")
+_IN_JOURNAL = re.compile(r"(?:journal offset|journal below|entry at) (\d+)|(\d+) of the journal")
+"""Below where an entry stands."""
+_BY_JOURNAL = ("R21", "R22", "R23", "R24", "R25", "R26", "R27", "R28")
+_BY_CONSUMERS = ("R26", "R27")
+_MAY_BE_BY_JOURNAL = ("NoSilentGap", "RetentionKeeps", "HoldsNoMore")
+"""Rules about what a journal says to be gone, those about what goes by consumers, and others' invariants of
+which the journal may be the cause.
+"""
 _EMPHASIS = {
     "FencedInTime": "hears from the controller",
     "SilentBeforeReplaced": "hears from the controller",
@@ -110,26 +119,53 @@ class Focus(msgspec.Struct):
     emphasis: str = ""
     consumers: list[str] = []
     """By number and by name. Of these partitions."""
+    entries: list[tuple[int, int]] = []
+    """Offsets of these partitions' journals, end excluded."""
+    by_journal: bool = False
+    """Whether it is about what is gone by what a journal says."""
+    done: bool = False
+    """And about what consumers are done with."""
+
+    @property
+    def journals(self) -> list[str]:
+        """The journals of which something is to be told."""
+        found = self.by_journal or self.consumers
+        return [f"{each}.journal" for each in self.partitions] if found else []
+
+    @property
+    def question(self) -> InQuestion:
+        return InQuestion(self.offsets, self.consumers, self.done)
+
+    def names(self, fact: Fact) -> bool:
+        """Whether it is about one of these offsets being gone."""
+        return self.question.meets(fact.names)
 
     def emphasises(self, fact: Fact) -> bool:
         """Whether it is of the essence, though routine elsewhere: of others' consumers nothing is."""
         if self.consumers and fact.who:
             return any(each in self.consumers for each in fact.who)
+        if self.by_journal and self.offsets:
+            return self.names(fact)
         return bool(self.emphasis) and self.emphasis in fact.text and not self.consumers
 
     def touches(self, fact: Fact) -> float:
         """How much a fact is about it."""
         found = 0.0
         start, end = fact.span
-        spans, numbers = (self.indexes, self.terms) if fact.subject == GROUP else (self.offsets, self.epochs)
+        spans, numbers, worth = self.offsets, self.epochs, 4.0
+        if fact.subject == GROUP:
+            spans, numbers = self.indexes, self.terms
+        elif is_journal(fact.subject):
+            # What an entry says is told of who wrote it, and of those who heed it.
+            spans, worth = self.entries, 4.0 if fact.names else 1.0
         if end > start and any(start < high and low < end for low, high in spans):
-            found += 4.0
+            found += worth
         if any(number in numbers for number in fact.numbers):
             found += 1.5
         if fact.node in self.nodes:
             found += 1.0
         if self.emphasises(fact):
-            found += 5.0
+            found += 5.0 + 3.0 * self.question.share(fact.names)
         elif fact.who and self.consumers:
             found -= 5.0
         return found
@@ -137,8 +173,8 @@ class Focus(msgspec.Struct):
 
 def focus_of(finding: str) -> Focus:
     """Read a finding."""
-    offsets = _ranges(r"offsets?", finding)
-    offsets += [(int(low), int(high)) for low, high in re.findall(r"\[(\d+), (\d+)\)", finding)]
+    entries = [int(next(filter(None, found))) for found in _IN_JOURNAL.findall(finding)]
+    offsets = _offsets(_IN_JOURNAL.sub("", finding))
     histories = [_history(*found) for found in _HISTORY.findall(finding)]
     if len(histories) >= 2:
         offsets.append(_differ(histories[0], histories[1]))
@@ -150,7 +186,32 @@ def focus_of(finding: str) -> Focus:
         epochs=_numbers(r"\bepoch (\d+)", finding),
         terms=_numbers(r"\bterm (\d+)", finding),
         consumers=[each for found in _CONSUMER.findall(finding) for each in found if each],
+        entries=[(end - 1, end) for end in entries if end],
     )
+
+
+def _offsets(finding: str) -> list[tuple[int, int]]:
+    """Of the data."""
+    offsets = _ranges(r"offsets?", finding)
+    offsets += [(int(low), int(high)) for low, high in re.findall(r"\[(\d+), (\d+)\)", finding)]
+    # What a copy hides or shows, each with its epoch, and what a purge has left, or where it ended.
+    single = re.findall(r"\((\d+), \d+\)", finding) if " hides [" in finding else []
+    for listed in re.findall(r"\b(?:offsets|left are) \[([\d, ]*)\]", finding):
+        single += _NUMBER.findall(listed)
+    if not single and not offsets:
+        single = [str(int(below) - 1) for below in re.findall(r"' below (\d+) is said", finding)]
+    return _merged(offsets + [(int(each), int(each) + 1) for each in single])
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same offsets in few spans, in order: a finding may name thousands."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _ranges(noun: str, finding: str) -> list[tuple[int, int]]:
@@ -187,14 +248,16 @@ def _ranked(
     """What could be told, what matters most first."""
     cone = Cone(bundle)
     roots = [target] + ([disagreed.at_step] if disagreed is not None else [])
+    subjects = [*subjects, *focus.journals]
     steps = cone.of(roots, subjects)
-    told = Narrator(bundle).facts
+    told = Narrator(bundle, focus.question).facts
     wanted = {*subjects, *(focus.partitions or [GROUP]), GROUP}
-    if focus.consumers:
-        wanted |= {f"{each}.journal" for each in focus.partitions}
     if focus.emphasis and not focus.partitions:
         wanted |= {fact.subject for fact in told if focus.emphasis in fact.text}
     about_partition = any("/" in subject for subject in wanted)
+    # What else was done in the step that wrote an entry: it may be why.
+    entries = [fact for fact in told if is_journal(fact.subject) and focus.names(fact)]
+    beside = {fact.at_step for fact in entries if " writes " in fact.text}
     facts: dict[str, Fact] = {}
     for fact in told:
         emphasised = focus.emphasises(fact)
@@ -205,11 +268,12 @@ def _ranked(
             or fact.subject not in wanted
         ):
             continue
-        often = fact.weight <= 1 and bool(fact.who)
+        often = fact.weight <= 1 and bool(fact.who) and not focus.names(fact)
         routine = often or (fact.weight <= 3 and focus.touches(fact) < 4)
         # Of what was said before, or of what is routine but for its numbers, the last time counts.
         said = _NUMBER.sub("#", fact.text) + f" {fact.node}" if routine else fact.text
-        facts[f"{said} {fact.at_step}" if fact.weight >= GRAVE else said] = fact
+        each_time = fact.weight >= GRAVE or (focus.names(fact) and fact.at_step in beside)
+        facts[f"{said} {fact.at_step}" if each_time else said] = fact
     nodes = {fact.node for fact in facts.values()}
     ranked: list[tuple[float, int, Fact | Happening]] = []
 
@@ -218,13 +282,18 @@ def _ranked(
         ranked.append((weight + 3.0 * late + 2.0 * (target - step < min(60, target // 5)), step, told))
 
     for fact in facts.values():
-        weight = fact.weight + focus.touches(fact) + 3.0 * (fact.at_step not in steps)
+        weight = fact.weight + focus.touches(fact)
+        # What was asked and told of a deletion contradicts nothing.
+        if fact.at_step not in steps and (is_journal(fact.subject) or not fact.names):
+            weight += 3
         if about_partition and fact.subject == GROUP:
             weight += 1 if fact.about in focus.partitions else -2
         if disagreed is not None and abs(fact.at_step - disagreed.at_step) < 1:
             weight += 20
         if fact.at_step == target:
             weight += 8
+        if fact.at_step in beside and "/" in fact.subject:
+            weight += 2
         rank(weight, fact.at_step, fact)
     befell = [
         one
@@ -242,9 +311,9 @@ def _ranked(
     return [told for place, (weight, _, told) in enumerate(ranked) if place < ENOUGH or weight >= WORTH]
 
 
-def _place(told: Fact | Happening) -> tuple[int, int]:
+def _place(told: Fact | Happening) -> tuple[int, int, int]:
     """Order in time: what happened to the world before a step stands before it."""
-    return (told.at_step, 1) if isinstance(told, Fact) else (told.before_step, 0)
+    return (told.at_step, 1, told.order) if isinstance(told, Fact) else (told.before_step, 0, 0)
 
 
 # -- telling -------------------------------------------------------------------------------------------------
@@ -291,7 +360,7 @@ def _told(
         named = False
         for told in sorted(ranked[:most], key=_place):
             here = disagreed is not None and isinstance(told, Fact) and told.at_step == disagreed.at_step
-            if disagreed is not None and not named and _place(told) > (disagreed.at_step, 1):
+            if disagreed is not None and not named and _place(told)[:2] > (disagreed.at_step, 1):
                 lines += _silent(bundle, disagreed)
                 named = True
             lines += _line(bundle, told, None if named else disagreed)
@@ -319,6 +388,8 @@ def tell(bundle: Bundle) -> list[str]:
         finding = f"{finding.partition(':')[0]}: {finding.strip().splitlines()[-1].strip()}"
     focus = focus_of(finding)
     focus.emphasis = _EMPHASIS.get(violation.invariant, "")
+    focus.done = violation.rule in _BY_CONSUMERS
+    focus.by_journal = violation.rule in _BY_JOURNAL or violation.invariant in _MAY_BE_BY_JOURNAL
     end = _wrapped(f"{violation.invariant} is violated: {finding}", f"{violation.at_us / SECOND:9.4f} => ", 4)
     if violation.sentence:
         said = f"{violation.rule}: {violation.sentence}" if violation.rule else violation.sentence
@@ -346,12 +417,23 @@ def why(bundle: Bundle, step: int) -> list[str]:
     end = _wrapped(what, f"{traced.at_us / SECOND:9.4f} => ", 3)
     end += _wrapped(f"changed: {changed or 'nothing'}", " " * 13, 2)
     about = partition_in(traced.event[1]) if traced.event is not None else ""
-    focus = Focus(
-        partitions=[about] if about else [],
-        nodes=[traced.node],
-        offsets=[fact.span for fact in facts if fact.span[1] and fact.subject != GROUP],
-        indexes=[fact.span for fact in facts if fact.span[1] and fact.subject == GROUP],
-        epochs=[number for fact in facts for number in fact.numbers if fact.subject != GROUP],
-        terms=[number for fact in facts for number in fact.numbers if fact.subject == GROUP],
-    )
+    focus = _focus_on(traced.node, about, facts)
     return _told(bundle, step, [about or GROUP], focus, end, None)
+
+
+def _focus_on(node: int, about: str, facts: list[Fact]) -> Focus:
+    """What a step speaks of. Of a journal's: the data too, whose records its entries name."""
+    group = [fact for fact in facts if fact.subject == GROUP]
+    others = [fact for fact in facts if fact.subject != GROUP]
+    data = [fact for fact in others if not is_journal(fact.subject)]
+    named = [span for fact in others for span in fact.names] if is_journal(about) else []
+    return Focus(
+        partitions=[about.removesuffix(".journal")] if about else [],
+        nodes=[node],
+        offsets=[*(fact.span for fact in data if fact.span[1]), *named],
+        indexes=[fact.span for fact in group if fact.span[1]],
+        epochs=[number for fact in others for number in fact.numbers],
+        terms=[number for fact in group for number in fact.numbers],
+        entries=[fact.span for fact in others if fact.span[1] and is_journal(fact.subject)],
+        by_journal=is_journal(about),
+    )

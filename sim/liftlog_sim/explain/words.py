@@ -6,15 +6,16 @@ node held before its process died.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from liftlog_sim.explain import consumer_words
+from liftlog_sim.explain import consumer_words, journal_words
 from liftlog_sim.explain.bundle import Bundle, TracedStep
 from liftlog_sim.explain.command_words import command_words, partition_of
 from liftlog_sim.explain.cone import GROUP, partition_in
+from liftlog_sim.explain.journal_words import InQuestion, Journals, Span, entries_in, is_journal
 from liftlog_sim.explain.states import State
 from liftlog_sim.runs.trace import read_batch
 
@@ -41,13 +42,20 @@ class Fact(msgspec.Struct, frozen=True):
     """The partition of which it speaks, though it is the group's."""
     who: tuple[str, ...] = ()
     """Of which consumers, by number or name."""
+    names: tuple[tuple[int, int], ...] = ()
+    """Offsets of the data that are to be gone, or are said to be, as a journal has it (R21)."""
+    order: int = 0
+    """The how-manieth it is."""
 
 
 class Narrator:
-    """Says what each step of a bundle was. `facts` in the order of the steps."""
+    """Says what each step of a bundle was. `facts` in the order of the steps. `question`: of what a journal's
+    entries name, what is not to be left out.
+    """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, question: InQuestion | None = None) -> None:
         self._bundle = bundle
+        self._question = question or InQuestion()
         self._state: dict[int, State] = {}
         self._former: dict[int, State] = {}
         self._votes: dict[tuple[int, int], list[int]] = {}
@@ -58,6 +66,7 @@ class Narrator:
         self._events: dict[str, Callable[[Any], None]] = {
             "StorageFailed": self._storage_failed,
             "LogOpened": self._log_opened,
+            "LogRead": self._log_read,
             "Compacted": self._compacted,
             "LogStartMoved": self._start_moved,
             "SubscriptionRefused": self._refused_by_nats,
@@ -77,6 +86,9 @@ class Narrator:
         self._altered = frozenset(bundle.altered)
         self._entries: dict[tuple[int, int], Any] = {}
         """What the entries of a node's group log say, by node and index."""
+        self._journals = Journals(self._question)
+        self._purging: dict[tuple[int, int], Any] = {}
+        """What the clients of a node have asked it to purge."""
         for step in range(len(bundle.trace)):
             self._tell(step)
 
@@ -91,9 +103,13 @@ class Narrator:
         numbers: tuple[int, ...] = (),
         about: str = "",
         who: tuple[str, ...] = (),
+        names: Sequence[Span] = (),
     ) -> None:
         text = f"node {self._node} {text}"
-        self.facts.append(Fact(self._step, self._node, weight, subject, text, span, numbers, about, who))
+        order, named = len(self.facts), tuple(names)
+        self.facts.append(
+            Fact(self._step, self._node, weight, subject, text, span, numbers, about, who, named, order)
+        )
 
     def _tell(self, step: int) -> None:
         traced = self._bundle.trace[step]
@@ -103,6 +119,7 @@ class Narrator:
             # A process that ended before it opened a log knew nothing of it.
             self._former.setdefault(traced.node, {}).update(self._state.get(traced.node, {}))
             self._state[traced.node] = {}
+            self._journals.started(traced.node)
             self._started(changed)
         self._learn(traced)
         before = self._state.setdefault(traced.node, {})
@@ -208,6 +225,13 @@ class Narrator:
             if name == "AppendRequest":
                 for _, entry in letter["entries"]:
                     self._entries[traced.node, entry["index"]] = entry["data"]
+        asked = [fields for name, fields in traced.effects if name == "AppendLog"]
+        if traced.event is not None and traced.event[0] == "LogRead":
+            asked.append(traced.event[1])
+        for fields in asked:
+            journal = partition_in(fields)
+            if is_journal(journal):
+                self._journals.learn(traced.node, journal, fields["batches"])
 
     def _entries_say(self, weight: float, text: str, start: int, end: int, term: int) -> None:
         """Say something about entries of the group's log, with what they say. Where all of them are about one
@@ -242,7 +266,9 @@ class Narrator:
             self._found(partition, get("LEO"))
         if (moved("role") or moved("epoch")) and role == "leader":
             text = f"becomes leader of {partition} in epoch {epoch}; its log ends at {get('LEO')}"
-            self._say(8, partition, text, (get("LEO") or 0, (get("LEO") or 0) + 1), (epoch,))
+            # Of a journal that is told of the data, as what is said of its ISR.
+            weight = 2 if is_journal(partition) else 8
+            self._say(weight, partition, text, (get("LEO") or 0, (get("LEO") or 0) + 1), (epoch,))
         elif (moved("role") or moved("epoch")) and role == "follower":
             text = f"follows node {get('leader')} in {partition}, epoch {epoch}, from offset {get('LEO')}"
             self._say(3, partition, text, numbers=(epoch,))
@@ -250,7 +276,7 @@ class Narrator:
             self._say(5, partition, f"leads {partition} no more (epoch {epoch})", numbers=(epoch,))
         if moved("ISR") and get("ISR", before) is not None:
             text = f"applies the ISR of {partition}: {get('ISR', before)} -> {get('ISR')}"
-            self._say(5, partition, text)
+            self._say(2 if is_journal(partition) else 5, partition, text)
         if moved("ready") and get("ready") and get("leader") == self._node:
             self._say(3, partition, f"is taken for ready to lead {partition}, as the group knows now")
         if (
@@ -261,8 +287,14 @@ class Narrator:
         ):
             low, high = get("HW", before), get("HW")
             text = f"commits {partition} up to {high} with the ISR {get('ISR')}"
-            who = _durable_of(traced)
-            self._say(3, partition, text + who, (low, high), (epoch,))
+            said, names = self._journals.said(self._node, partition, low, high)
+            text += _durable_of(traced) + said
+            self._say(3, partition, text, (low, high), (epoch,), names=names)
+        low, high = get("heeded", before) or 0, get("heeded") or 0
+        # Of a leader it is said by what it commits.
+        if high > low and not (role == "leader" and moved("HW") and high == get("HW")):
+            text, names = self._journals.heeds(self._node, partition, low, high, get("log start") or 0)
+            self._say(2, partition, text, (low, high), names=names)
         if moved("state") and get("state") == "failed":
             self._say(6, partition, f"stops its copy of {partition}: it can no longer trust it")
         if moved("damaged") and get("damaged"):
@@ -298,7 +330,7 @@ class Narrator:
             elif name == "Subscribe":
                 self._say(3, partition, f"asks NATS for its subscription to {partition}")
             elif name == "ReplyClient":
-                self._reply(fields)
+                self._reply(fields, after)
             elif name == "ReadLog":
                 self._say(1, partition, f"asks its disk for {partition} from {fields['offset']}")
             elif name == "Send" and fields["message"][0] == "FetchReply":
@@ -321,6 +353,7 @@ class Narrator:
         self._say(10, subject, f"raises {over}: {fields['error']}{where}")
 
     def _append(self, traced: TracedStep, partition: str, fields: Any, after: State) -> None:
+        said = entries_in(fields["batches"]) if is_journal(partition) else []
         for start, end, epoch in _batches(fields["batches"]):
             span = f"{_offsets(start, end)} of {partition}"
             event = traced.event
@@ -329,11 +362,21 @@ class Narrator:
                 text = f"as leader in epoch {epoch} stores {_few(values)} at {span}"
                 text += "".join(f"; {wish}" for wish in _wishes(event[1]["messages"])[:1])
                 self._say(2, partition, text, (start, end), (epoch,))
-            elif event is not None and event[0] == "Received":
-                text = f"copies {span}, epoch {epoch}, from node {event[1]['sender']}"
-                self._say(2, partition, text, (start, end), (epoch,))
-            else:
-                self._say(2, partition, f"writes {span}, epoch {epoch}", (start, end), (epoch,))
+                continue
+            entries = [entry for entry in said if start <= entry.place < end]
+            words, names = self._journals.words(self._node, partition, entries, end - start)
+            if event is not None and event[0] == "Received" and event[1]["message"][0].endswith("Reply"):
+                text = f"copies {span}, epoch {epoch}, from node {event[1]['sender']}{words}"
+                self._say(1 if entries else 2, partition, text, (start, end), (epoch,))
+                continue
+            often = bool(entries) and all(each.kind in journal_words.OFTEN for each in entries)
+            who = tuple(dict.fromkeys(each for entry in entries for each in entry.who))
+            removes = any(each.kind == "RemovedRuns" for each in entries)
+            by_index = removes and event is not None and event[0] in ("SubjectsTold", "LastsTold")
+            why = ", as its subject index tells it" if by_index else ""
+            text = f"writes {span}, epoch {epoch}{why}{words}"
+            weight = 2 if not entries else 1 if often else 4
+            self._say(weight, partition, text, (start, end), (epoch,), who=who, names=names)
 
     def _truncate(self, traced: TracedStep, partition: str, fields: Any, before: State) -> None:
         offset = fields["offset"]
@@ -366,7 +409,7 @@ class Narrator:
         unsaid = bool(also) and not fields.get("by_leader")
         self._say(7 if unsaid else 2, partition, text, (start, end), (fields["epoch"],))
 
-    def _reply(self, fields: Any) -> None:
+    def _reply(self, fields: Any, after: State) -> None:
         name, reply = fields["reply"] if isinstance(fields["reply"], list) else ("", {})
         if name == "StreamInfoReply":
             streams = [each[1]["config"][1]["name"] for each in reply["streams"]]
@@ -374,12 +417,18 @@ class Narrator:
             self._say(2, GROUP, f"tells a client of streams, as of index {self._applied()}: {told}")
         elif name == "ErrorReply":
             self._say(2, GROUP, f"answers a client with {reply.get('code')}")
+        elif gone := journal_words.told(
+            name, reply, self._purging.get((self._node, fields["client"])), after
+        ):
+            text, names, too_much = gone
+            self._say(7 if too_much else 2, partition_in(reply), f"tells a client{text}", names=names)
         elif about := consumer_words.told(name, reply):
             weight = 2 if reply.get("runs", True) else 1
             for text, who in about:
                 self._say(weight, partition_in(reply), f"tells a client {text}", who=who)
-        elif name in ("ReadReply", "LatestReply", "OffsetReply", "TimeReply"):
-            self._say(2, partition_in(reply), f"answers a client's read with {name}")
+        elif name in ("ReadReply", "VisibleReadReply", "LatestReply", "OffsetReply", "TimeReply"):
+            text = f"answers a client's read with {name}{journal_words.heeding(reply)}"
+            self._say(2, partition_in(reply), text)
         elif name:
             self._say(2, partition_in(reply) or GROUP, f"answers a client with {name}")
 
@@ -405,6 +454,11 @@ class Narrator:
             text, who = about
             weight = 1 if name in _OFTEN_ASKED else 3
             self._say(weight, partition_in(request), f"is asked by a client to {text}", who=who)
+        elif (gone := journal_words.asked(name, request)) is not None:
+            if name == "PurgeSubjectsRequest":
+                self._purging[self._node, fields["client"]] = request
+            text, names = gone
+            self._say(2, partition_in(request), f"is asked by a client to {text}", names=names)
         elif name in ("CreateStreamRequest", "DeleteStreamRequest", "PurgeRequest", "ElectLeaderRequest"):
             what = request.get("stream") or request.get("name") or partition_in(request) or ""
             if name == "CreateStreamRequest":
@@ -437,6 +491,17 @@ class Narrator:
         leo = self._opened[self._node, partition] = summary["leo"]
         if not self._found(partition, leo):
             self._say(2, partition, f"opens {partition} up to {leo}")
+
+    def _log_read(self, fields: Any) -> None:
+        journal = partition_in(fields)
+        if not is_journal(journal):
+            return
+        entries = entries_in(fields["batches"])
+        for start, end, _ in _batches(fields["batches"]):
+            some = [entry for entry in entries if start <= entry.place < end]
+            words, _ = self._journals.words(self._node, journal, some, end - start)
+            text = f"reads {_offsets(start, end)} of {journal} from its disk{words}"
+            self._say(1, journal, text, (start, end))
 
     def _found(self, partition: str, leo: int) -> bool:
         """Say what a process begins with, if it is less than the one before it had: once."""

@@ -7,7 +7,13 @@ the effects:
     {"at_us": 1234567, "node": 2, "event": ["Received", {...}], "effects": [["Send", {...}]], "hash": "..."}
 
 Byte strings are shown as text where they are text, else in hexadecimal; metadata commands as what they say;
-batches and spans of files by their position only. A step that raised has what it raised in place of effects:
+batches and spans of files by their position only, but for batches of a journal (R21): behind the position
+stands what the first entries say, each by the name of its class, with fields that are not empty:
+
+    batch 7+2 of epoch 2: RemovedRuns(epoch 1, runs 3 9..11); Done(consumer 5, how acked, runs 4)
+
+Of a list so many items are shown, `and 12 more to 99` counts the others; of a consumer's configuration its
+filters. A step that raised has what it raised in place of effects:
 `["Raised", {"error": "KeyError: 3", "place": "replica.py:210 in take"}]`.
 """
 
@@ -20,19 +26,31 @@ from typing import Any, TextIO
 
 import msgspec
 
+from liftlog.core.consumers.entries import decode_entry as decode_consumers
+from liftlog.core.consumers.entries import is_consumers
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.raft.members import decode_members, is_change
-from liftlog.messages import Effect, Event, Forward, StreamChanges, intake
+from liftlog.core.replica.removal.entries import decode_entry
+from liftlog.format import decode_values, parse_batch
+from liftlog.messages import ConsumerConfig, Effect, Event, Forward, StreamChanges, intake
 from liftlog.messages.filespan import FileSpan
-from liftlog.types import Batch, Entry
+from liftlog.types import Batch, Entry, EpochStart, LiftlogError, OffsetRange, PartitionId
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.world import World
 
 _encode = msgspec.json.Encoder().encode
 LONGEST_BYTES = 120
+ENTRIES_SHOWN = 8
+"""Of a journal's batch."""
+ITEMS_SHOWN = 40
+"""Of a list in such an entry."""
 COMMANDS: dict[type, str] = {Entry: "data", Forward: "command"}
 """What carries a metadata command, and in which field."""
 _BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
+_BARE = re.compile(r'[^\s"(),;]+')
+"""Words that need no quotes in an entry."""
+_NO_MATTER_IF_0 = ("since", "heeds", "instead", "sequence")
+"""Fields of entries that say something where they are not 0."""
 
 
 class WorldTraceWriter:
@@ -123,6 +141,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         known = {name: getattr(value, name) for name in value.__struct_fields__}
         fields = {name: plain(one) for name, one in known.items() if one is not msgspec.UNSET}
+        log = known.get("log", known.get("partition"))
+        if isinstance(log, PartitionId) and log.is_journal and isinstance(known.get("batches"), list):
+            fields["batches"] = [_journal_batch(log, batch) for batch in known["batches"]]
         return [type(value).__name__, fields]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: plain(item) for name, item in zip(value._fields, value, strict=True)}
@@ -143,6 +164,63 @@ def _command(data: bytes) -> Any:
         return plain(decode_command(data)) if data else ""
     except intake.InputRefused:
         return _text(data)
+
+
+# -- journals ------------------------------------------------------------------------------------------------
+
+
+def _journal_batch(log: PartitionId, batch: Any) -> Any:
+    """A batch of a journal, or its frame: where it lies, and what its entries say."""
+    try:
+        known = parse_batch(log, batch) if isinstance(batch, bytes) else batch
+        entries = decode_values(known)
+    except (LiftlogError, ValueError):
+        return plain(batch)
+    said = [_entry(entry) for entry in entries[:ENTRIES_SHOWN]]
+    if len(entries) > ENTRIES_SHOWN:
+        said.append(f"and {len(entries) - ENTRIES_SHOWN} more")
+    return f"{plain(known)}: {'; '.join(said)}"
+
+
+def _entry(data: bytes) -> str:
+    """One entry: its class, and its fields that are not empty."""
+    entry: Any
+    try:
+        entry = decode_consumers(data) if is_consumers(data) else decode_entry(data)
+    except LiftlogError:
+        return f"Unreadable(kind {data[0] if data else 'none'})"
+    names = entry.__struct_fields__ if isinstance(entry, msgspec.Struct) else entry._fields
+    told = [_told(name, getattr(entry, name)) for name in names]
+    return f"{type(entry).__name__}({', '.join(each for each in told if each)})"
+
+
+def _told(name: str, value: Any) -> str:
+    """A field of an entry; empty if that says nothing."""
+    if isinstance(value, ConsumerConfig):
+        name, value = "filters", [each for each in (value.filter, *value.filters) if each]
+    if isinstance(value, bool):
+        return name if value else ""
+    if isinstance(value, (list, tuple)):
+        shown = [_item(each) for each in value[:ITEMS_SHOWN]]
+        if len(value) > ITEMS_SHOWN:
+            last = _item(value[-1]).rpartition("..")[2]
+            shown.append(f"and {len(value) - ITEMS_SHOWN} more to {last}")
+        return f"{name} {' '.join(shown)}" if shown else ""
+    return "" if value == 0 and name in _NO_MATTER_IF_0 else f"{name} {_item(value)}"
+
+
+def _item(value: Any) -> str:
+    """A number, a word, or a run of offsets: `3`, `9..11`, `4..7x2` if that was for the second time."""
+    if isinstance(value, EpochStart):
+        return f"{value.epoch}@{value.start}"
+    if isinstance(value, tuple):
+        start, end = value if isinstance(value, OffsetRange) else (value[0], value[0] + value[1])
+        run = f"{start}" if end == start + 1 else f"{start}..{end - 1}"
+        if isinstance(value, OffsetRange) or len(value) == 2:
+            return run
+        return f"{run}x{value[2]}" if isinstance(value[2], int) else f"{run}:{value[2]}"
+    text = str(value)
+    return text if _BARE.fullmatch(text) else _encode(text).decode()
 
 
 def _text(data: bytes) -> str:

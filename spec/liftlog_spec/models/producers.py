@@ -128,6 +128,15 @@ class Producers(ProducerLog):
             place = s.hw[lead] - 1
         s.answered[p][run][n] = place
 
+    @action
+    def AnswerLate(s, lead: Replica, place: Place):
+        """The table had the message when it came, and has a newer run by the time that it is committed."""
+        when(s.Leads(lead), place < s.hw[lead])
+        m = s.log[lead][place]
+        when(is_none(s.answered[m.producer][m.run][m.seq]))
+        when(s.claimed(m.run) < s.table[lead][m.producer].run)
+        s.answered[m.producer][m.run][m.seq] = place
+
     @only("variant", "producer-expires")
     @action
     def Expire(s, r: Replica, p: Producer):

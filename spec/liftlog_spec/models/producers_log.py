@@ -101,11 +101,14 @@ class ProducerLog(PartitionLog):
 
             run = maximum(before[p].run, greatest(s.Place, lambda i: If(seen(i), claims(i), 0)))
 
+            def says(i):
+                return And(log[i].producer == p, claims(i) == run)
+
             def place(n):
                 """One more than the offset, 0 if it is not there."""
                 here = greatest(
                     s.Place,
-                    lambda i: If(seen(i), If(And(claims(i) == run, log[i].seq == n), i + 1, 0), 0),
+                    lambda i: If(And(seen(i), says(i), log[i].seq == n), i + 1, 0),
                 )
                 return here
 
@@ -173,6 +176,13 @@ class ProducerLog(PartitionLog):
         s.retains = s.retains + 1
         s.start[lead] = begin
         s.snapshot[lead] = s.TableOf(lead, begin)
+
+    @action
+    def FollowStart(s, f: Replica, lead: Replica):
+        """C3: a follower takes over its leader's log start, as far as it knows that to be committed."""
+        when(s.Hears(lead, f), s.start[f] < s.start[lead], s.start[lead] <= s.hw[f])
+        s.start[f] = s.start[lead]
+        s.snapshot[f] = s.TableOf(f, s.start[lead])
 
     @action
     def BeginAtLogStart(s, f: Replica, lead: Replica):
