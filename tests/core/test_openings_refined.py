@@ -300,7 +300,10 @@ def test_L10_each_step_of_a_leader_is_one_of_the_model() -> None:
 BUGS = [
     *("cursor_of_committed", "opening_acked_at_append", "opening_as_sent", "parcel_without_cursor"),
     *("L10.known", "L10.opened", "L10.input", "L10.back"),
+    *("L2.stored", "L2.fenced", "L2.due"),
+    *("ids_of_own_epoch", "ids_read_to_hw", "retention_forgets_ids"),
 ]
+"""Those of L10, and those of L2 and L7 that a processor meets as well."""
 
 
 @pytest.mark.parametrize("bug", BUGS)
