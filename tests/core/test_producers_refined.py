@@ -11,11 +11,11 @@ The variant is `start-waits`, as the code does it: `JoinEpoch` makes the table o
 last `KEPT` messages are remembered, not 1024.
 
 What is left out. Time passes, but never so that somebody is forgotten whose last messages are remembered by
-the model, which has no time: that is `message-ids` (`Expire` is of another variant). For that reason
-`ids_by_arrival` changes nothing here. How many producers fit (`L2.full`, `full_table_forgets`) the model does
-not know, nor when a refusal is told (`L6.uncommitted`). Leaders change since one dies or is cut off: none
-hands over in order, when an answer may be on its way that the model, which copies at once, has not. A copy's
-HW in the model may be ahead of the node's, which hears of it in a message and loses it in a restart.
+the model, which has no time: that is `message-ids` (`Expire` is of another variant). All clocks agree, so
+`ids_by_arrival` changes nothing. How many producers fit (`L2.full`, `full_table_forgets`) the model does not
+know, nor when a refusal is told (`L6.uncommitted`). Leaders change since one dies or is cut off: none hands
+over in order, when an answer may be on its way that the model, which copies at once, has not. A copy's HW in
+the model may be ahead of the node's, which hears of it in a message and loses it in a restart.
 """
 
 from __future__ import annotations
