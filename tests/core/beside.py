@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
+from liftlog.core.replica.replica import Replica
+from liftlog.format import decode_records
 from liftlog.messages import PeerMessage
 from liftlog.mutants import Mutants
-from liftlog.types import PartitionId
+from liftlog.types import Batch, PartitionId, Record
 from liftlog_spec.run.stepwise import Refused, Stepper
 from tests.core.node_harness import World
 
@@ -52,6 +54,12 @@ class NodesBeside(Beside):
         self.dead = 0
         self.cut = 0
 
+    def stored(self, node: int, log: PartitionId) -> Iterator[tuple[Batch, Record]]:
+        """What lies on the disk of a node, from where that begins; each record with its batch."""
+        for batch in self.world.disks[node].logs[log].batches:
+            for record in decode_records(batch):
+                yield batch, record
+
     def kill(self, node: int) -> None:
         self.world.kill(node)
         self.dead = node
@@ -89,7 +97,28 @@ class NodesBeside(Beside):
                 self.kill(leader)
 
 
-class BatchesBeside(NodesBeside):
+class PartitionBeside(NodesBeside):
+    """Beside one partition, whose newest leader is followed. `epoch`: that in which it was seen to lead."""
+
+    def __init__(self, stepper: Stepper, seed: int, made: tuple[World, PartitionId]) -> None:
+        world, self.partition = made
+        super().__init__(stepper, seed, world)
+        self.epoch = world.subscriptions[self.partition][1]
+
+    def leader(self) -> int:
+        """Who takes messages; 0: nobody."""
+        return self.world.subscriptions.get(self.partition, (0, 0))[0]
+
+    def sees_new_epoch(self) -> bool:
+        """Whether somebody leads in an epoch that was not seen before; from now on it was."""
+        known, self.epoch = self.epoch, self.world.subscriptions[self.partition][1]
+        return self.epoch != known
+
+    def run(self, seconds: float) -> None:
+        self.world.run(seconds)
+
+
+class BatchesBeside(PartitionBeside):
     """Beside a partition whose publishers send batches of `messages` messages, some of which are lost."""
 
     PUBLISHERS = 60
@@ -98,20 +127,11 @@ class BatchesBeside(NodesBeside):
     def __init__(
         self, stepper: Stepper, seed: int, opened: tuple[World, PartitionId], messages: int
     ) -> None:
-        world, self.partition = opened
-        super().__init__(stepper, seed, world)
+        super().__init__(stepper, seed, opened)
         self.messages = messages
-        self.epoch = world.subscriptions[self.partition][1]
         self.begun = 0
         self.sent: dict[int, int] = {}
         """Of the batches that are under way: how many messages were sent."""
-
-    def leader(self) -> int:
-        """Who takes messages; 0: nobody."""
-        return self.world.subscriptions.get(self.partition, (0, 0))[0]
-
-    def run(self, seconds: float) -> None:
-        self.world.run(seconds)
 
     def begins(self, publisher: int) -> None:
         """A batch does; of it nothing was sent."""
@@ -148,6 +168,14 @@ class BatchesBeside(NodesBeside):
         elif leader:
             self.kill(leader)
         self.run(self.random.choice((0.01, 0.5, 3.0)))
+
+
+def takes_all(leader: Replica) -> bool:
+    """Nothing but numbers, and cursors, keeps this leader from storing a message."""
+    roles, leading = leader.roles, leader.leading
+    if roles is None or leading is None or leader.ctx.fenced:
+        return False
+    return roles.leader.ids.whole and len(leading.record.isr) >= leading.record.min_insync
 
 
 def counted(walk: Callable[[int], dict[str, int]], seeds: int) -> dict[str, int]:

@@ -35,7 +35,6 @@ Line = list[tuple[int, bytes]]
 """A journal from its first entry on: (epoch, entry) of each."""
 
 
-
 class ConsumersTold(DurableConsumers):
     """With what is told of copies after each event."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog.format import decode_records
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import Message, Record
 from liftlog_spec.models.batches import MESSAGES, Batches
@@ -48,9 +47,7 @@ class BatchWorld(BatchesBeside):
         if not leader:
             return
         replica = self.world.replica(leader, self.partition)
-        epoch = self.world.subscriptions[self.partition][1]
-        if epoch != self.epoch:
-            self.epoch = epoch
+        if self.sees_new_epoch():
             self.take("Elect", replica.leo - BEFORE)
         if replica.hw - BEFORE > self.value("hw"):
             self.take("Commit", replica.hw - BEFORE)
@@ -60,8 +57,7 @@ class BatchWorld(BatchesBeside):
         self.compare(leader)
 
     def compare(self, leader: int) -> None:
-        log = self.world.disks[leader].logs[self.partition]
-        found = [told(one, batch.end_offset) for batch in log.batches for one in decode_records(batch)]
+        found = [told(one, batch.end_offset) for batch, one in self.stored(leader, self.partition)]
         if tuple(found[BEFORE:]) != tuple(self.value("data")):
             raise Disagrees(f"the log has {found[BEFORE:]}, in the model {self.value('data')}")
         if self.kept(leader) != list(self.value("kept")):

@@ -30,8 +30,8 @@ from liftlog.core.consumers.entries import (
     Done,
     SaidAgain,
 )
+from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.replica import Replica
-from liftlog.format import decode_records
 from liftlog.messages import (
     ConsumerConfig,
     ConsumersReply,
@@ -48,6 +48,7 @@ from liftlog.messages import (
     runs_of,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog_spec.run.stepwise import Refused
 from tests.core.beside import Disagrees, NodesBeside, counted, planted
 from tests.core.consumers_told import (
     ENTRIES,
@@ -67,6 +68,7 @@ SPARE = 8
 CONFIG = ConsumerConfig(ack_wait_ms=400, max_deliver=LIMIT, max_ack_pending=ROOM)
 INVARIANTS = ("AckStays", "DeliveriesBounded", "Numbered", "OfThisIncarnation", "DeletedStaysDeleted")
 AT_THE_END = ("NoneSkipped", "CountsKept", "ConsumerStays", "RoomForOthers")
+
 
 class Walked(Exception):
     """The model has no room for more."""
@@ -110,10 +112,9 @@ class ConsumedWorld(NodesBeside):
 
     def line_of(self, node: int, before: Line) -> Line:
         """The journal that the node has; what lies below its start is told by `before`, or by a leader."""
-        log = self.world.disks[node].logs[self.partition.journal]
-        batches = [(batch, decode_records(batch)) for batch in log.batches]
-        found = [(batch.epoch, one.value or b"") for batch, records in batches for one in records]
-        start = log.leo - len(found)
+        journal = self.partition.journal
+        found = [(batch.epoch, one.value or b"") for batch, one in self.stored(node, journal)]
+        start = self.world.disks[node].logs[journal].leo - len(found)
         if start > len(before):
             before = next(self.lines[one] for one in self.sources(node) if len(self.lines[one]) >= start)
         return [*before[:start], *found]
@@ -169,8 +170,7 @@ class ConsumedWorld(NodesBeside):
         known = len(self.value("data"))
         if data.hw <= known:
             return
-        batches = self.world.disks[node].logs[self.partition].batches
-        epochs = {one.offset: batch.epoch for batch in batches for one in decode_records(batch)}
+        epochs = {one.offset: batch.epoch for batch, one in self.stored(node, self.partition)}
         for offset in range(known, data.hw):
             if offset == RECORDS:
                 raise Walked
@@ -183,8 +183,7 @@ class ConsumedWorld(NodesBeside):
         if len(self.epochs) == EPOCHS:
             raise Walked
         record = self.world.nodes[node].ctx.metadata.partitions[self.partition]
-        for other in sorted(set(record.isr) - self.insync()):
-            self.take("Join", other - 1)
+        self.join(record)
         self.commit(self.value("leader") + 1, self.durable_everywhere())
         self.epochs[journal.epoch] = len(self.epochs) + 1
         self.take("Elect", node - 1)
@@ -202,8 +201,7 @@ class ConsumedWorld(NodesBeside):
     def commit(self, node: int, end: int) -> None:
         """As far as the model lets it, and no further than to `end`."""
         while self.value("heard")[node - 1] < end:
-            found = self.stepper.apply("Commit", (), self.model)
-            if not isinstance(found, tuple):
+            if isinstance(self.stepper.apply("Commit", (), self.model), Refused):
                 return
             self.take("Commit")
 
@@ -211,10 +209,13 @@ class ConsumedWorld(NodesBeside):
         record = self.world.nodes[leader].ctx.metadata.partitions[self.partition]
         if record.epoch != self.world.replica(leader, self.partition).epoch:
             return
-        for node in sorted(set(record.isr) - self.insync()):
-            self.take("Join", node - 1)
+        self.join(record)
         for node in sorted(self.insync() - set(record.isr)):
             self.take("Leave", node - 1)
+
+    def join(self, record: PartitionState) -> None:
+        for node in sorted(set(record.isr) - self.insync()):
+            self.take("Join", node - 1)
 
     # -- a leader --------------------------------------------------------------------------------------------
 
@@ -239,8 +240,8 @@ class ConsumedWorld(NodesBeside):
             self.commit(node, self.length(line, journal.hw))
             heard = self.value("heard")[node - 1]
             if heard < self.length(line, journal.hw):
-                known = self.stepper.show(self.model)
-                shown = {name: known[name] for name in ("insync", "following", "heard")}
+                model = self.stepper.show(self.model)
+                shown = {name: model[name] for name in ("insync", "following", "heard")}
                 raise Disagrees(f"node {node} takes {journal.hw} entries for committed, the model {shown}")
         self.start(node, journal)
         self.hold(INVARIANTS)

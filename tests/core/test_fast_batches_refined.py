@@ -34,9 +34,7 @@ class FastBatchWorld(BatchesBeside):
         leader = self.leader()
         if leader:
             replica = self.world.replica(leader, self.partition)
-            epoch = self.world.subscriptions[self.partition][1]
-            if epoch != self.epoch:
-                self.epoch = epoch
+            if self.sees_new_epoch():
                 self.take("Elect", replica.leo)
             if replica.hw > self.value("hw"):
                 self.take("Commit", replica.hw)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.replica.replica import Replica
-from liftlog.format import decode_records
 from liftlog.messages import DeleteMessageRequest
 from liftlog.mutants import Mutants
 from liftlog.types import Message, PartitionId
@@ -62,8 +61,8 @@ class MirroredWorld(NodesBeside):
 
     def entries(self, replica: Replica) -> dict[int, bytes]:
         """What is there, by offset."""
-        batches = self.world.disks[replica.log.ctx.node].logs[replica.id].batches
-        return {one.offset: one.value or b"" for batch in batches for one in decode_records(batch)}
+        stored = self.stored(replica.log.ctx.node, replica.id)
+        return {one.offset: one.value or b"" for _, one in stored}
 
     def follow_origin(self, leader: Replica) -> None:
         if leader.epoch != self.epochs[0]:

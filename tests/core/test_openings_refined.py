@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import pytest
 
-from liftlog.format import decode_records
 from liftlog.messages import PurgeRequest
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.options.cursors import InputCursor
@@ -26,7 +25,7 @@ from liftlog.options.numbered import stored_number
 from liftlog.types import NO_OFFSET, Message
 from liftlog_spec.models.openings import Openings
 from liftlog_spec.run.stepwise import Refused, Stepper
-from tests.core.beside import Disagrees, NodesBeside, counted, planted
+from tests.core.beside import Disagrees, PartitionBeside, counted, planted, takes_all
 from tests.core.test_message_ids import publish
 from tests.core.test_processors import opening, outputs
 from tests.core.test_producers import sent
@@ -52,13 +51,11 @@ class Stored(NamedTuple):
     """As the model has it: run, number, whether it has a cursor of the input, and that."""
 
 
-class OpenedWorld(NodesBeside):
+class OpenedWorld(PartitionBeside):
     """See the module."""
 
     def __init__(self, seed: int, mutants: Mutants = NO_MUTANTS) -> None:
-        world, self.partition = remembering(mutants)
-        super().__init__(STEPPER, seed, world)
-        self.epoch = world.subscriptions[self.partition][1]
+        super().__init__(STEPPER, seed, remembering(mutants))
         self.log: list[Stored] = []
         """What the model has, and where it lies."""
         self.clock_ms = T0
@@ -70,24 +67,19 @@ class OpenedWorld(NodesBeside):
 
     # -- the model beside it -------------------------------------------------------------------------------
 
-    def leader(self) -> int:
-        """Who takes messages; 0: nobody."""
-        return self.world.subscriptions.get(self.partition, (0, 0))[0]
-
     def of_disk(self, node: int) -> list[Stored]:
         """What lies on the disk of a node, from where that begins."""
         found = []
-        for batch in self.world.disks[node].logs[self.partition].batches:
-            for record in decode_records(batch):
-                number, cursor = stored_number(record.headers), None
-                if number is None:
-                    continue
-                if number.cursor is not None and number.cursor.is_of_input_of(READ):
-                    cursor = number.cursor.position
-                run, sequence = number.numbered[1:]
-                message = run, sequence, int(cursor is not None), cursor or 0
-                end = record.offset + number.span
-                found.append(Stored(record.offset, end, record.timestamp_ms, message))
+        for _, record in self.stored(node, self.partition):
+            number, cursor = stored_number(record.headers), None
+            if number is None:
+                continue
+            if number.cursor is not None and number.cursor.is_of_input_of(READ):
+                cursor = number.cursor.position
+            run, sequence = number.numbered[1:]
+            message = run, sequence, int(cursor is not None), cursor or 0
+            end = record.offset + number.span
+            found.append(Stored(record.offset, end, record.timestamp_ms, message))
         return found
 
     def follow(self) -> bool:
@@ -95,9 +87,7 @@ class OpenedWorld(NodesBeside):
         leader = self.leader()
         if leader:
             replica = self.world.replica(leader, self.partition)
-            epoch = self.world.subscriptions[self.partition][1]
-            if epoch != self.epoch:
-                self.epoch = epoch
+            if self.sees_new_epoch():
                 self.elect(leader)
             known = self.value("hw")
             while known < len(self.log) and self.log[known].end <= replica.hw:
@@ -252,20 +242,12 @@ class OpenedWorld(NodesBeside):
             self.take(*step)
             self.log += new
             self.compare_log(leader)
-        elif allowed and self.takes_all(leader):
+        elif allowed and takes_all(self.world.replica(leader, self.partition)):
             raise Disagrees(f"{step} is not stored")
         self.follow()
 
     def is_refused(self, step: tuple[str, int] | tuple[str, int, int]) -> bool:
         return isinstance(self.stepper.apply(step[0], step[1:], self.model), Refused)
-
-    def takes_all(self, leader: int) -> bool:
-        """Nothing but numbers and cursors keeps this leader from storing a message."""
-        replica = self.world.replica(leader, self.partition)
-        roles, leading = replica.roles, replica.leading
-        if roles is None or leading is None or replica.ctx.fenced:
-            return False
-        return roles.leader.ids.whole and len(leading.record.isr) >= leading.record.min_insync
 
     def pass_time(self, ms: int) -> None:
         """But the last committed message stays younger than the window."""

@@ -28,7 +28,6 @@ from liftlog.core.metadata import levels
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.publishing import producer_table
 from liftlog.core.replica.replica import Replica
-from liftlog.format import decode_records
 from liftlog.messages import (
     ERR_FENCED,
     ERR_LONG_STORED,
@@ -43,7 +42,7 @@ from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.types import Message, PartitionId
 from liftlog_spec.models.producers import Producers
 from liftlog_spec.run.stepwise import Refused, Stepper
-from tests.core.beside import Disagrees, NodesBeside, counted, planted
+from tests.core.beside import Disagrees, NodesBeside, counted, planted, takes_all
 from tests.core.node_harness import WALL_START_MS, World
 from tests.core.test_producers import numbers
 
@@ -177,12 +176,11 @@ class ProducerWorld(NodesBeside):
     def of_disk(self, node: int) -> list[Stored]:
         """What lies on the disk of a node, from where that begins."""
         found = []
-        for batch in self.world.disks[node].logs[self.partition].batches:
-            for record in decode_records(batch):
-                *which, place = map(int, (record.value or b"").split(b"."))
-                if place == 0:
-                    end, key = record.offset + span_of(which[2]), (which[0], which[1], which[2])
-                    found.append(Stored(record.offset, end, batch.epoch, key, record.timestamp_ms))
+        for batch, record in self.stored(node, self.partition):
+            *which, place = map(int, (record.value or b"").split(b"."))
+            if place == 0:
+                end, key = record.offset + span_of(which[2]), (which[0], which[1], which[2])
+                found.append(Stored(record.offset, end, batch.epoch, key, record.timestamp_ms))
         return found
 
     def ends(self, node: int) -> tuple[int, object]:
@@ -426,19 +424,12 @@ class ProducerWorld(NodesBeside):
                 self.logs[leader].append(new.pop(0))
                 self.sent.append(Sent(which, None))
                 continue
-            if verdict is None and self.takes_all(replica):
+            if verdict is None and takes_all(replica):
                 raise Disagrees(f"node {leader} has not stored {which}, which is due")
             self.sent.append(Sent(which, verdict))
         if new:
             raise Disagrees(f"node {leader} has stored {new}")
         self.follow()
-
-    def takes_all(self, replica: Replica) -> bool:
-        """Nothing but numbers keeps this leader from storing a message."""
-        roles, leading = replica.roles, replica.leading
-        if roles is None or leading is None or replica.ctx.fenced:
-            return False
-        return roles.leader.ids.whole and len(leading.record.isr) >= leading.record.min_insync
 
     def verdict(self, lead: int, which: Which) -> Verdict | None:
         """What the model's table says of a message; None: it is due."""

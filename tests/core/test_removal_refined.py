@@ -262,13 +262,11 @@ class RemovalWorld(NodesBeside):
         copy = self.copy(leader)
         if copy.leo == len(self.values):
             return
-        batches = self.world.disks[leader].logs[self.partition].batches
-        for batch in batches:
-            for one in decode_records(batch):
-                if one.offset == len(self.values):
-                    self.values.append(one.value or b"")
-                    self.take("Publish", SUBJECTS.index(one.subject), 0)
-        base = batches[0].base_offset
+        for _, one in self.stored(leader, self.partition):
+            if one.offset == len(self.values):
+                self.values.append(one.value or b"")
+                self.take("Publish", SUBJECTS.index(one.subject), 0)
+        base = self.world.disks[leader].logs[self.partition].batches[0].base_offset
         if len(self.values) != copy.leo or self.world.values(leader, self.partition) != self.values[base:]:
             raise Disagrees(f"the log of node {leader} is not that of the model")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.metadata.origins import sources_of
-from liftlog.format import decode_records
 from liftlog.messages import AlterStreamRequest, PurgeRequest, StreamChanges
 from liftlog.mutants import Mutants
 from liftlog.options.copied import copy_of, positions_in
@@ -84,8 +83,7 @@ class SourcedWorld(NodesBeside):
         """The leader's log has more than the model's."""
         known = len(self.value("log"))
         streams = [origin.stream for origin in self.origins]
-        batches = self.world.disks[leader].logs[self.copy].batches
-        for record in [one for batch in batches for one in decode_records(batch)]:
+        for _, record in self.stored(leader, self.copy):
             if record.offset < known:
                 continue
             named, places = copy_of(record.headers), positions_in(record.headers)
