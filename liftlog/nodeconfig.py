@@ -67,6 +67,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
+    restate_entries: int = 32
+    """R21: a journal with fewer entries is not said again; at least 4. Simulated clusters vary."""
     activity_room: int = 4096
     """N12: so many events wait at most for their stream. The same on all nodes: simulated clusters vary."""
     step_partitions_max: int = 200

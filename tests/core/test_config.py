@@ -249,6 +249,7 @@ def test_I3_a_node_that_joins_names_members_and_is_no_voter(tmp_path: Path) -> N
 def test_every_protocol_setting_has_a_range_that_holds_its_default() -> None:
     defaults = NodeConfig(node=1, voters=(1,))
     other = {"node", "voters", "learners", "peers", "joins", "address", "can_level", "activity_room"}
+    other.add("restate_entries")
     assert set(PROTOCOL_RANGES) == set(NodeConfig.__struct_fields__) - other
     for name, (low, high) in PROTOCOL_RANGES.items():
         assert low <= getattr(defaults, name) <= high

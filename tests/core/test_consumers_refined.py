@@ -76,7 +76,6 @@ class Walked(Exception):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog.core.replica.removal.restating.ENTRIES_MIN", 6)
     monkeypatch.setattr("liftlog.core.replica.removal.restating.CONSUMER_SHARE", 0)
 
 
@@ -84,7 +83,7 @@ class ConsumedWorld(NodesBeside):
     """See the module. Nodes have numbers from 1 on, the model's replicas from 0."""
 
     def __init__(self, seed: int, mutants: Mutants = NO_MUTANTS) -> None:
-        world, self.partition = ready(2, mutants=mutants)
+        world, self.partition = ready(2, mutants=mutants, restate_entries=6)
         super().__init__(STEPPER, seed, world)
         self.number = made(world, self.partition, CONFIG)
         journal = self.partition.journal

@@ -17,17 +17,22 @@ from liftlog.messages import (
     SettleRequest,
     StreamChanges,
 )
+from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
 from tests.core.node_harness import World
 from tests.core.test_consumers import asks, changed_leader, info, made, pull, settle
-from tests.core.test_journal import delete, marks, others, visible, without_journal
-from tests.core.test_subject_purge import filled, purge
+from tests.core.test_journal import delete, marks, others, ready, visible, without_journal
+from tests.core.test_subject_purge import filled as filled_anyhow
+from tests.core.test_subject_purge import purge
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("liftlog.core.replica.removal.restating.ENTRIES_MIN", 3)
     monkeypatch.setattr("liftlog.core.replica.removal.restating.CONSUMER_SHARE", 0)
+
+
+def filled(count: int = 9, **kwargs: Any) -> tuple[World, PartitionId]:
+    return filled_anyhow(count, restate_entries=1, **kwargs)
 
 
 def starts(world: World, partition: PartitionId) -> set[int]:
@@ -249,3 +254,42 @@ def test_k2_a_journal_whose_end_is_not_in_memory_says_nothing_of_consumers_yet()
     removed.folded = 0
     journal.log.cache.clear()
     assert roles.restating._ahead(removed) is None
+
+
+def in_epochs(count: int, **kwargs: Any) -> tuple[World, PartitionId]:
+    """So many leaders in a row have each had the three newest messages deleted."""
+    world, partition = ready(**kwargs)
+    for number in range(count):
+        leader = world.leader(partition)
+        end = world.replica(leader, partition).hw
+        for offset in range(end - 3, end):
+            assert isinstance(delete(world, partition, offset), MessageDeleted)
+        world.kill(leader)
+        assert world.run_until(
+            lambda leader=leader: world.leader(partition) not in (0, leader)  # type: ignore[misc]
+        )
+        world.restart(leader)
+        assert world.run_until(lambda: len(world.replica(world.leader(partition), partition).isr) == 3)
+        world.publish(partition, b"a", b"b", b"c")
+        assert world.run_until(lambda end=end: world.committed(partition, end + 3))  # type: ignore[misc]
+    return world, partition
+
+
+def grows_when_idle(world: World, partition: PartitionId) -> int:
+    """By how many entries, in twenty seconds in which nobody asks for anything, when all is said that is due."""
+    world.run(5.0)
+    before = world.replica(world.leader(partition), partition.journal).leo
+    world.run(20.0)
+    return world.replica(world.leader(partition), partition.journal).leo - before
+
+
+def test_r21_a_restatement_is_no_reason_for_the_next_one() -> None:
+    """Each epoch in which something was deleted is an entry of its own in every restatement."""
+    world, partition = in_epochs(12, restate_entries=4)
+    assert grows_when_idle(world, partition) == 0
+    assert min(starts(world, partition)) > 0
+
+
+def test_r21_restated_for_its_own_length_is_a_bug() -> None:
+    world, partition = in_epochs(12, restate_entries=4, mutants=Mutants(restated_for_its_own_length=True))
+    assert grows_when_idle(world, partition) > 30

@@ -544,6 +544,7 @@ def test_every_evaluation_is_counted() -> None:
         "DeletedStaysDeleted",
         "NothingElseGone",
         "PurgeTakesAll",
+        "RestatedForNews",
         "LimitHolds",
         "RollUpHolds",
         "TtlHolds",

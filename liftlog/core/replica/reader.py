@@ -81,7 +81,7 @@ class ReadView(NamedTuple):
     """Up to where this copy can give records."""
     dropped_below: int
     journal: int
-    """What the journal says below this is heeded; 0 if there is none."""
+    """What the journal said below this was heeded; 0 if there is none."""
 
 
 class Reading:
@@ -391,7 +391,13 @@ class Readers:
         if not isinstance(request, VisibleReadRequest):
             return reply
         fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
-        return VisibleReadReply(**fields, journal=view.journal)
+        return VisibleReadReply(**fields, journal=self._heeded(view))
+
+    def _heeded(self, view: ReadView) -> int:
+        """R21: what hid messages is what is folded now, however little that was when storage began to read."""
+        if self.removed is None or self.ctx.mutants.journal_as_read_began:
+            return view.journal
+        return self.removed.folded
 
     # -- offsets ----------------------------------------------------------------------------------
 

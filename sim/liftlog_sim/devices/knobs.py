@@ -164,6 +164,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often somebody has to do with a stream's mirror (R28); 0 = there is none."""
     activity_interval_us: int = 0
     """How often somebody has to do with the activity stream (N12); 0 = there is none."""
+    restate_entries: int = 32
+    """R21: so many entries a journal has at least that is said again."""
     activity_room: int = 4096
     """N12: how many events the metadata has room for."""
     sources_interval_us: int = 0
@@ -307,6 +309,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             raft_snapshot_entries=self.snapshot_entries,
             raft_chunk_records=self.chunk_records,
             step_partitions_max=self.step_partitions,
+            restate_entries=self.restate_entries,
             activity_room=self.activity_room,
             move_bytes_per_s=self.move_bytes_per_s,
             retention_check_ms=self.retention_check_ms,

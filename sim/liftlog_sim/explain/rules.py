@@ -46,6 +46,7 @@ RULES: dict[str, tuple[str, str]] = {
         "R21",
         "Whoever has seen so much of the journal does not get a message that was deleted in it.",
     ),
+    "RestatedForNews": ("R21", "A leader does not begin another one for what it has written itself."),
     "NothingElseGone": (
         "R21",
         "It is written by a leader that knows as committed all that both logs had when it was elected, and names only what is committed",  # noqa: E501

@@ -57,6 +57,7 @@ _EMPHASIS = {
     "DeletedStaysDeleted": "answers",
     "NothingElseGone": "stores",
     "PurgeTakesAll": "answers",
+    "RestatedForNews": "stores",
     "LimitHolds": "stores",
     "RollUpHolds": "stores",
     "TtlHolds": "stores",

@@ -84,6 +84,7 @@ def removals(draws: Draws) -> Knobs:
         delete_share=0.9,
         purge_subjects_share=draws.part("purges").choice((0.0, 0.2, 0.4)),
         ask_subjects_us=draws.part("questions").choice((200, 500, 1500)) * MILLISECOND,
+        restate_entries=draws.part("restated").choice((4, 4, 8, 32)),
         journal_bytes=draws.part("journal").choice((0, 1, 1, 300)),
         fold_bytes=draws.part("folds").choice((0, 300, 1000)),
         expecting_lasts=draws.part("lasts").choice((0.0, 0.5, 0.95)),

@@ -86,6 +86,8 @@ def problem_of(
             taken = compact and contents.may_be_missing(offset)
             if not by and not taken:
                 return f"says that it looked up to {reply.next_offset}, and leaves out offset {offset}"
+            if by > reply.journal and not taken:
+                return f"leaves out offset {offset}, deleted below journal offset {by}; it heeds {reply.journal}"
     return ""
 
 

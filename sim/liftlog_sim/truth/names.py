@@ -11,6 +11,7 @@
     DeletedStaysDeleted  a reader gets nothing that was deleted by what it has seen of the journal (R3, R21)
     NothingElseGone      entries name committed records only that a client wanted to go (R21)
     PurgeTakesAll        when a purge by subject is answered, no more is left than it had to leave (R21)
+    RestatedForNews      between two restatements by one leader the journal says something new (R21)
     SameConsumerState    where a copy thinks that consumers stand is what the committed journal says, as far
                          as it heeds it (K2)
     AckStays             an ack that was answered is committed; behind it nothing is delivered (K3)
@@ -141,6 +142,7 @@ STEP_INVARIANTS = (
     "DeletedStaysDeleted",
     "NothingElseGone",
     "PurgeTakesAll",
+    "RestatedForNews",
     "LimitHolds",
     "RollUpHolds",
     "TtlHolds",
@@ -217,6 +219,7 @@ STEP_INVARIANTS = (
 )
 RARE_INVARIANTS = (
     *("SameVisible", "DeletedStaysDeleted", "NothingElseGone", "PurgeTakesAll", "LimitHolds"),
+    "RestatedForNews",
     *("RollUpHolds", "TtlHolds", "WorkQueueHolds", "InterestHolds", "SameConsumerState", "AckStays"),
     *("DeliveriesBounded", "NoneSkipped", "OfThisIncarnation", "PendingExact", "DeliveriesNumbered"),
     *("MarkerLeft", "MarkerDue", "TimeToAck"),

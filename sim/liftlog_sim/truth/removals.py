@@ -34,6 +34,7 @@ from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
 from liftlog_sim.truth.marked import check_due, check_left, stored_by_leader
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.queues import DoneWith
+from liftlog_sim.truth.restatements import Restatements
 
 
 def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ...]:
@@ -50,7 +51,7 @@ class DeletionTruth:
 
     __slots__ = (
         *("_furthest", "_judged", "_limits", "_named", "_promised", "_starts", "_taken"),
-        *("asked", "data", "done_with", "journal", "restated", "told", "wanted"),
+        *("asked", "data", "done_with", "journal", "restated", "restatements", "told", "wanted"),
     )
 
     def __init__(
@@ -69,6 +70,7 @@ class DeletionTruth:
         self.done_with = DoneWith(data)
         self.wanted = WantedMessages(data)
         self.asked = AskedDeletions()
+        self.restatements = Restatements()
         self.restated = 0
         """C3: from where on a committed restatement says all again: no copy's journal begins later."""
         self.told = 0
@@ -95,17 +97,28 @@ class DeletionTruth:
             if is_consumers(data):
                 self.done_with.take(data, offset + 1)
                 self.wanted.take(offset, data)
+                self.restatements.of_consumer(offset, data)
                 continue
             entry = decode_entry(data)
             if isinstance(entry, RemovedRuns):
                 self._take(entry, offset + 1, record.timestamp_ms)
             elif isinstance(entry, RolledUp):
+                self.restatements.come_to(offset, entry)
                 self._rolled_up(entry, offset + 1)
             elif isinstance(entry, Outlived):
+                self.restatements.come_to(offset, entry)
                 self._outlived(entry, offset + 1)
             elif isinstance(entry, Restated):
-                self.restated = max(self.restated, entry.begin)
+                self._restated(offset, entry)
         return self._named
+
+    def _restated(self, offset: int, entry: Restated) -> None:
+        """An entry is committed that says all again. RestatedForNews."""
+        self.restated = max(self.restated, entry.begin)
+        self.journal.checks["RestatedForNews"] += 1
+        epoch = epoch_at(self.journal.history, offset)
+        if problem := self.restatements.restated(epoch, entry.begin):
+            raise Violation("RestatedForNews", f"the journal of partition {self.data.id} {problem}")
 
     def grown(self, before: int) -> None:
         """More of the data is committed than what lies below offset `before`. HoldsNoMore, MarkerDue."""
@@ -179,6 +192,8 @@ class DeletionTruth:
         if self.is_queue:
             # R26: who counts does not wait for acks that are on their way.
             gone -= {offset for offset, _ in self.done_with.ends}
+        if any(named not in self._named for named in entry.named()):
+            self.restatements.says_more(end - 1)
         for named in entry.named():
             if named in self._named:
                 continue
@@ -396,6 +411,12 @@ class DeletionTruth:
             if record is None and not by:
                 text = f"node {server} leaves out offset {offset}, which no committed entry names"
                 raise Violation("NoSilentGap", f"partition {truth.id}: {text}")
+            if record is None and by > heeded and committed[offset] is not None:
+                raise Violation(
+                    "DeletedStaysDeleted",
+                    f"partition {truth.id}: node {server} leaves out offset {offset}, deleted below journal "
+                    f"offset {by}, and says that it heeds {heeded}: who reads on elsewhere may see it again",
+                )
             if record is not None and 0 < by <= max(seen, heeded):
                 raise Violation(
                     "DeletedStaysDeleted",

@@ -85,6 +85,10 @@ class Removed:
         """How many runs of offsets are gone."""
         return sum(gone.count_runs() for gone in self._epochs.values())
 
+    def count_epochs(self) -> int:
+        """Of how many epochs records are gone."""
+        return len(self._epochs)
+
     def copies(self) -> dict[int, OffsetSet]:
         """What is gone, by epoch: as it is now."""
         return {epoch: gone.copy() for epoch, gone in self._epochs.items()}

@@ -28,13 +28,14 @@ from liftlog.format import decode_values, encode_values
 from liftlog.offsets import OffsetSet
 from liftlog.types import NUMBER_MAX
 
-ENTRIES_MIN = 32
 NAMED_SHARE = 4
-"""A restatement begins when the journal has `ENTRIES_MIN` entries, and one more for each so many runs or
-pending messages that it has to name.
+"""A restatement begins when the journal has `restate_entries`, and one more for each so many runs or pending
+messages that it has to name.
 """
 CONSUMER_SHARE = 4
 """And so many more for each consumer."""
+EPOCH_SHARE = 2
+"""And for each epoch of which something is gone: a restatement has an entry for each."""
 CONSUMERS_AT_ONCE = 16
 """Consumers of which one tick writes where they stand."""
 AHEAD_BYTES = 4 * 1024 * 1024
@@ -73,11 +74,12 @@ class Restating:
     def _consider(self, removed: Removed) -> None:
         """Begin, if it is worth it."""
         log = self._log
-        entries = removed.folded - log.log_start
-        if not removed.is_known or entries < ENTRIES_MIN or log.hw < self._leading.epoch_start:
+        spare = removed.folded - log.log_start - self._ctx.config.restate_entries
+        if not removed.is_known or spare < 0 or log.hw < self._leading.epoch_start:
             return
         consumers = removed.consumers.by_number.values()
-        spare = entries - ENTRIES_MIN - CONSUMER_SHARE * len(consumers)
+        epochs = 0 if self._ctx.mutants.restated_for_its_own_length else removed.count_epochs()
+        spare -= CONSUMER_SHARE * len(consumers) + EPOCH_SHARE * epochs
         # Thousands of consumers are not looked at in each tick for nothing.
         if spare < removed.runs // NAMED_SHARE:
             return
