@@ -237,6 +237,7 @@ class Mutants(msgspec.Struct, frozen=True):
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4
     log_names_nobody: bool = False  # I3
+    leader_heard_for_ever: bool = False  # I3
     start_owes_the_snapshot: bool = False  # L5
     drained_until_restart: bool = False  # R20
     retires_until_restart: bool = False  # I3

@@ -137,6 +137,7 @@ class Roster:
         """
         age_ms = self._raft.quorum_age_ms()
         silent = age_ms is not None and age_ms > self._ctx.config.election_max_ms
+        silent = silent and not self._ctx.mutants.leader_heard_for_ever
         return bool(self._raft.leader) and not silent
 
     def on_query(self, sender: int, query: JoinQuery) -> None:

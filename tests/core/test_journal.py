@@ -16,13 +16,16 @@ from liftlog.core.metadata.standins import greatest_last_known
 from liftlog.core.replica.removal.entries import RUNS_MAX, BadEntry, decode_removed, encode_removed
 from liftlog.format import decode_records, encode_values
 from liftlog.messages import (
+    ERR_NOT_READY,
     LAST_OF_SUBJECT,
     AlterStreamRequest,
     DeleteMessageRequest,
     DeleteStreamRequest,
     ErrorReply,
+    Event,
     Fetch,
     FetchProgress,
+    LogRead,
     MessageDeleted,
     OffsetRequest,
     PurgeRequest,
@@ -62,6 +65,11 @@ def visible(
         return reply
     records = [record for frame in reply.batches for record in decode_records(frame)]
     return {record.offset: record.value for record in records if record.offset >= offset}
+
+
+def offsets(reply: Any) -> list[int]:
+    """What a reader was shown."""
+    return [record.offset for frame in reply.batches for record in decode_records(frame)]
 
 
 def others(world: World, partition: PartitionId) -> list[int]:
@@ -484,3 +492,51 @@ def test_R21_deletions_are_bounded_by_what_is_not_committed(monkeypatch: pytest.
     deletions._under_way = {7: 100, 8: 101}
     refused = delete(world, partition, 0)
     assert isinstance(refused, ErrorReply) and (refused.code, refused.retryable) == ("overload", True)
+
+
+def read_while_it_hears(**kwargs: Any) -> tuple[Any, Any]:
+    """What a reader is told by a copy that hears of a deletion while it reads its disk, and then by one that
+    has not heard of it, and is asked with what the first one has told.
+    """
+    world, partition = ready(**kwargs)
+    node, third = others(world, partition)
+    journal = partition.journal
+    world.kill(node)
+    world.restart(node)
+    assert world.run_until(lambda: partition in world.nodes[node].replicas)
+    assert world.run_until(lambda: world.replica(node, partition).hw == 3)
+    assert world.run_until(lambda: world.replica(node, journal).removed.is_known)
+    world.drop = lambda sender, to, message: to == third and getattr(message, "partition", None) == journal
+    held: list[LogRead] = []
+    post = world.post
+
+    def holding(to: int, event: Event, delay_s: float = 0.0) -> None:
+        if isinstance(event, LogRead) and event.log == partition and not held:
+            held.append(event)
+        else:
+            post(to, event, delay_s)
+
+    world.post = holding  # type: ignore[method-assign]
+    number = world.ask(node, VisibleReadRequest(partition, 0, wait_ms=500))
+    assert world.run_until(lambda: bool(held))
+    world.ask(world.leader(partition), DeleteMessageRequest(partition, 1))
+    assert world.run_until(lambda: world.replica(node, journal).removed.folded == 1)
+    post(node, held[0])
+    assert world.run_until(lambda: number in world.replies)
+    first = world.replies[number]
+    seen = {"seen_hw": first.hw, "seen_epoch": first.epoch, "seen_journal": first.journal}
+    return first, world.answer(third, VisibleReadRequest(partition, 0, wait_ms=500, **seen))
+
+
+def test_r21_an_answer_says_all_of_the_journal_that_it_hides_by() -> None:
+    """A reader goes on elsewhere with what it was told, and must not see there what was gone here."""
+    first, again = read_while_it_hears()
+    assert offsets(first) == [0, 2]
+    assert first.journal == 1
+    assert again.code == ERR_NOT_READY
+
+
+def test_r21_journal_as_read_began_is_a_bug() -> None:
+    first, again = read_while_it_hears(mutants=Mutants(journal_as_read_began=True))
+    assert offsets(first) == [0, 2]
+    assert offsets(again) == [0, 1, 2]

@@ -259,7 +259,7 @@ def test_k2_a_journal_whose_end_is_not_in_memory_says_nothing_of_consumers_yet()
 def in_epochs(count: int, **kwargs: Any) -> tuple[World, PartitionId]:
     """So many leaders in a row have each had the three newest messages deleted."""
     world, partition = ready(**kwargs)
-    for number in range(count):
+    for _ in range(count):
         leader = world.leader(partition)
         end = world.replica(leader, partition).hw
         for offset in range(end - 3, end):
@@ -276,7 +276,7 @@ def in_epochs(count: int, **kwargs: Any) -> tuple[World, PartitionId]:
 
 
 def grows_when_idle(world: World, partition: PartitionId) -> int:
-    """By how many entries, in twenty seconds in which nobody asks for anything, when all is said that is due."""
+    """By how many entries, in twenty seconds in which nobody asks for anything."""
     world.run(5.0)
     before = world.replica(world.leader(partition), partition.journal).leo
     world.run(20.0)

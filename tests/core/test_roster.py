@@ -8,6 +8,7 @@ from typing import Any
 from liftlog.core.metadata.commands import AdmitNode, RemoveNode
 from liftlog.core.roster import Roster
 from liftlog.messages import Effect, JoinQuery, JoinReply, KnowPeers, Send
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.nodeconfig import NodeConfig
 from tests.core.metadata_harness import Cluster
 
@@ -17,7 +18,7 @@ FOUNDERS = [(1, "h1:2"), (2, "h2:2"), (3, "h3:2")]
 class Office:
     """A roster, its metadata, and what it asks for."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, mutants: Mutants = NO_MUTANTS) -> None:
         self.cluster = Cluster(3)
         self.effects: list[Effect] = []
         self.founders: list[int] = []
@@ -29,6 +30,7 @@ class Office:
             node=config.node,
             metadata=self.cluster.metadata,
             effects=self.effects,
+            mutants=mutants,
             mark=self.marks.append,
         )
         self.raft: Any = SimpleNamespace(
@@ -91,6 +93,10 @@ def test_I3_who_hears_no_leader_asks_after_a_while_and_believes_what_is_newer_on
 def test_I3_a_node_that_joins_asks_again_when_its_leader_is_silent() -> None:
     """Seed 5598: the one that it knew lost power, and became a follower of one that it did not let in."""
     joining = NodeConfig(4, (2,), peers=((2, "h2:2"), (4, "h4:2")), joins=True)
+    deaf = Office(joining, Mutants(leader_heard_for_ever=True))
+    deaf.raft.leader, deaf.silent_ms = 2, 100.0 * joining.election_max_ms
+    deaf.roster.tick()
+    assert deaf.asked() == []
     office = Office(joining)
     office.raft.leader = 2
     newer = JoinReply([(1, "h1:2"), (2, "h2:2"), (3, "h3:2")], 9)

@@ -29,13 +29,14 @@ def problem(
     compact: bool = False,
     gone: dict[int, int] | None = None,
     heeded: int = 0,
+    says: int | None = None,
     **wanted: Any,
 ) -> str:
     contents = Contents()
     contents.appended(1, 0, 5, 9, RECORDS)
     contents.commit([EpochStart(1, 0)], 5)
     request = FilteredReadRequest(LOG, at, **(wanted or {"subjects": ["s.a"]}))
-    reply = VisibleReadReply(LOG, 1, 5, 0, looked, [])
+    reply = VisibleReadReply(LOG, 1, 5, 0, looked, [], journal=heeded if says is None else says)
     answer = FilteredAnswer(request, reply, [RECORDS[offset] for offset in came], heeded)
     return problem_of(answer, contents, 5, compact, gone or {})
 
@@ -61,6 +62,7 @@ def test_true_answers_are_true() -> None:
         ([], 0, {"at": 1}, "from 1 up to 0"),
         ([0, 2], 5, {"compact": True}, "leaves out offset 3"),
         ([0, 2, 3], 5, {"gone": {2: 4}, "heeded": 4}, "which was deleted"),
+        ([0, 3], 5, {"gone": {2: 4}, "heeded": 4, "says": 3}, "and says that it heeds 3"),
     ],
 )
 def test_filtered_exactly_fails_for(came: list[int], looked: int, how: dict[str, Any], word: str) -> None:

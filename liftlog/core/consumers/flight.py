@@ -148,10 +148,11 @@ class Flight:
             self.flying[offset] = count, recorded
         if at_once:
             self._begin_time(counts, lapse)
-        for offset, _ in () if at_once else counts:
-            self.leaving[offset] = None
-            self.lapsed.pop(offset, None)
-            self.deadlines.pop(offset, None)
+        else:
+            for offset, _ in counts:
+                self.leaving[offset] = None
+                self.lapsed.pop(offset, None)
+                self.deadlines.pop(offset, None)
         return first
 
     def _begin_time(self, counts: Sequence[tuple[int, int]], lapse: Lapse) -> None:

@@ -394,7 +394,7 @@ class Readers:
         return VisibleReadReply(**fields, journal=self._heeded(view))
 
     def _heeded(self, view: ReadView) -> int:
-        """R21: what hid messages is what is folded now, however little that was when storage began to read."""
+        """R21: what hides messages is what is folded now, however little that was when storage began."""
         if self.removed is None or self.ctx.mutants.journal_as_read_began:
             return view.journal
         return self.removed.folded

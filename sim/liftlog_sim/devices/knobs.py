@@ -174,6 +174,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     joiners: int = 0
     """How many of the nodes, those with the highest numbers, have to be added before they are any (I3)."""
+    nodes_stay: bool = False
+    """I3: nobody is removed, or retired."""
     node_share: float = 0.0
     """How much of what the operator asks for is that one of these be added, moved or removed."""
     contest_interval_us: int = 0
@@ -237,6 +239,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that a replica is struck while its return to the ISR is being decided, and that is held
     back.
     """
+    hunt_contact: float = 0.0
+    """Probability that a controller dies when it has admitted a node that knows it alone."""
     hunt_compaction: float = 0.0
     """How often a replica dies within a slice of a compaction."""
     hunt_joiner_kind: str = "wipe"

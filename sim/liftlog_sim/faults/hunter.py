@@ -2,15 +2,16 @@
 
 A plan strikes at random instants, and most instants are dull. The hunter watches instead: it strikes a node
 shortly after it was elected or gave its vote, cuts each new Raft leader off while the last one comes back
-(Figure 8 of the Raft paper), and attacks a replica while its return to the ISR is being decided. Each
-occasion has draws of its own, or a plan says at which of them to strike; all counts and shows as ordinary
-faults.
+(Figure 8 of the Raft paper), attacks a replica while its return to the ISR is being decided, and has a
+controller die that alone knows whom it has just admitted. Each occasion has draws of its own, or a plan says
+at which of them to strike; all counts and shows as ordinary faults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.node import Node
 from liftlog.messages import Forward
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
@@ -24,6 +25,9 @@ Links = list[tuple[int, int]]
 
 MOST_VOTER_DELAY_US = 30 * MILLISECOND
 """A vote is on its way to the disk for about that long."""
+
+HEARING_LOOKS = 2000
+"""So many milliseconds it is waited for a node that was just admitted to hear its first leader."""
 
 MOST_COMPACTION_CALLS = 80
 """A slice of a compaction makes about so many calls of the disk."""
@@ -51,6 +55,8 @@ class Hunter:
             self._watch("M1.vote", self._voted)
         if knobs.hunt_joiner:
             self._watch("R10.join", self._joining)
+        if knobs.hunt_contact:
+            self._watch("I3.admit", self._admitted)
         if knobs.hunt_follower:
             self._watch("R6.diverged", self._told_to_cut)
         if knobs.hunt_failed:
@@ -59,6 +65,15 @@ class Hunter:
 
     def _watch(self, mark: str, strike: Callable[[Machine], None]) -> None:
         self.watched.setdefault(mark, []).append(strike)
+
+    def look(self, machine: Machine, node: Node, seen: dict[str, int]) -> None:
+        """After a step of this node. `seen`: how often each case was reached when it was looked at last."""
+        for mark, strikes in self.watched.items():
+            number = node.ctx.marks.get(mark, 0) + node.metadata.counts.get(mark, 0)
+            if number != seen.get(mark, 0):
+                seen[mark] = number
+                for strike in strikes:
+                    strike(machine)
 
     # -- elections -----------------------------------------------------------------------------------------
 
@@ -109,6 +124,27 @@ class Hunter:
             delay_us = draws.randrange(MOST_VOTER_DELAY_US)
             kind = draws.choice(("kill", "power"))
             self._strike(kind, machine.number, delay_us, draws.randrange(5, 200) * MILLISECOND, draws)
+
+    def _admitted(self, machine: Machine) -> None:
+        """Somebody has applied the admission of a node. If he leads, and that node knows nobody else, he dies
+        as it hears him, before it has heard of the others, and is away until one of them leads.
+        """
+        knobs, node = self._cluster.knobs, machine.node
+        draws = self._occasion("contact", machine.number, knobs.hunt_contact)
+        if draws is None or node is None or node.raft.leader != machine.number:
+            return
+        newest = max(node.metadata.admissions.values(), key=lambda one: one.at).node
+        if machine.number in knobs.node_config(newest).voters:
+            self._look_whether_heard((machine, self._cluster.machines[newest], draws), HEARING_LOOKS)
+
+    def _look_whether_heard(self, hunt: tuple[Machine, Machine, Draws], looks: int) -> None:
+        controller, joiner, draws = hunt
+        if controller.node is None or (joiner.node is not None and joiner.node.metadata.admitted_at):
+            return
+        if joiner.node is not None and joiner.node.raft.leader == controller.number:
+            self._strike("kill", controller.number, 0, draws.randrange(2, 6) * SECOND, draws)
+        elif looks:
+            self._cluster.kernel.after(MILLISECOND, self._look_whether_heard, hunt, looks - 1)
 
     def _told_to_cut(self, machine: Machine) -> None:
         """A follower was told to cut its log: it dies soon and is back at once, while what it was told may

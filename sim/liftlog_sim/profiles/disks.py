@@ -220,6 +220,10 @@ CONTESTED_SHARE = 0.25
 """In so many of the worlds that grow, two operators contend for the nodes that joined."""
 
 
+ORPHANED_SHARE = 0.25
+"""In so many of the others, controllers die that have just admitted a node."""
+
+
 def growing(draws: Draws) -> Knobs:
     """Nodes that were not there are added, get copies and votes, and are removed again, while processes die,
     disks are lost and the network falls apart (I3, M2). After the whole room has lost power, an election may
@@ -248,8 +252,28 @@ def growing(draws: Draws) -> Knobs:
         node_share=draws.choice((0.3, 0.6)),
         voter_share=draws.choice((0.0, 0.3, 0.5)),
     )
-    contested = draws.part("contested")
-    return _contested(contested, knobs) if contested.random() < CONTESTED_SHARE else knobs
+    contested, orphaned = draws.part("contested"), draws.part("orphaned")
+    if contested.random() < CONTESTED_SHARE:
+        return _contested(contested, knobs)
+    return _orphaned(orphaned, knobs) if orphaned.random() < ORPHANED_SHARE else knobs
+
+
+def _orphaned(draws: Draws, knobs: Knobs) -> Knobs:
+    """Who admits a node that knows him alone dies at once, and comes back as a follower. Little else goes
+    wrong: nobody starts the new node again. Whoever leads is known to one of three.
+    """
+    return msgspec.structs.replace(
+        knobs,
+        nodes=6,
+        joiners=3,
+        faults=(("isolate", 2), ("pause", 1)),
+        fault_interval_us=10 * SECOND,
+        hunt_controller=0.0,
+        hunt_contact=0.9,
+        nodes_stay=True,
+        node_share=draws.choice((0.3, 0.6)),
+        voter_share=0.0,
+    )
 
 
 def _contested(draws: Draws, knobs: Knobs) -> Knobs:

@@ -548,6 +548,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "disks that came later found a second cluster, once every first disk is gone"),
     ("renewed_under_old_id", "M4", "replacements",
      "a disk that has lost its promises goes on voting under its old id"),
+    ("leader_heard_for_ever", "I3", "growing",
+     "who joins asks nobody while it follows a leader, though that has fallen silent"),
     ("log_names_nobody", "I3", "growing",
      "a node that starts knows no nodes but those of its configuration until it has applied more"),
     ("start_owes_the_snapshot", "L5", "snapshots",

@@ -53,7 +53,7 @@ NO_HUNT: dict[str, object] = {
     "hunt_report": 0.0,
     "hunt_boundary": 0.0,
     "hunt_tail": 0.0,
-    "hunt_joiner": 0.0,
+    **dict.fromkeys(("hunt_joiner", "hunt_contact"), 0.0),
     "hunt_compaction": 0.0,
     "hunt_alternate": False,
 }

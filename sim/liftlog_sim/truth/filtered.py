@@ -2,8 +2,8 @@
 
 Of the offsets from the one that it asked for up to where the answer says that was looked, it is sent each
 committed record that matches, as it was committed, and no other: none may be missing but those that
-compaction may take, or that a committed entry of the journal names (R21), and what the answer says to be
-heeded, or the reader has seen, is not sent.
+compaction may take, or that the journal names (R21) below where the answer says to heed it, and what is named
+there, or where the reader has seen it, is not sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from liftlog.messages import FilteredReadRequest, ReadReply
+from liftlog.messages import FilteredReadRequest, VisibleReadReply
 from liftlog.subjects.grammar import matches
 from liftlog.types import Record
 from liftlog_sim.truth.contents import Contents
@@ -24,7 +24,7 @@ class FilteredAnswer(NamedTuple):
     """
 
     request: FilteredReadRequest
-    reply: ReadReply
+    reply: VisibleReadReply
     records: Iterable[Record]
     heeded: int
 
@@ -87,7 +87,8 @@ def problem_of(
             if not by and not taken:
                 return f"says that it looked up to {reply.next_offset}, and leaves out offset {offset}"
             if by > reply.journal and not taken:
-                return f"leaves out offset {offset}, deleted below journal offset {by}; it heeds {reply.journal}"
+                deleted = f"offset {offset}, deleted below journal offset {by}"
+                return f"leaves out {deleted}, and says that it heeds {reply.journal}"
     return ""
 
 

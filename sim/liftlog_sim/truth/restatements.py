@@ -1,6 +1,6 @@
 """What a journal's restatements are worth: the truth about one partition's (R21).
 
-    RestatedForNews      between two restatements by one leader the journal says something that it had not said
+    RestatedForNews      between two restatements by one leader the journal says something new
 
 Without that an idle cluster writes its journal again for ever: what a restatement names is as much as makes
 the next one worth it.
@@ -40,7 +40,7 @@ class Restatements:
             self.says_more(offset)
 
     def restated(self, epoch: int, begin: int) -> str:
-        """A restatement by the leader of this epoch has ended. RestatedForNews: what is wrong, if anything."""
+        """A restatement by the leader of this epoch has ended. RestatedForNews: what is wrong, or nothing."""
         before, began = self._begun
         said = [offset for offset in self._news if began <= offset < begin]
         self._begun = epoch, begin

@@ -418,12 +418,8 @@ class Observer:
             self._apply(node.metadata)
         if not view.registered and node.incarnation:
             self._registered(machine, view)
-        for mark, strikes in self._watched.items():
-            number = node.ctx.marks.get(mark, 0)
-            if number != view.marks.get(mark, 0):
-                view.marks[mark] = number
-                for strike in strikes:
-                    strike(machine)
+        if self._watched:
+            self._hunter.look(machine, node, view.marks)
 
     def _look_at_replicas(self, machine: Machine, view: _View, touched: Iterable[PartitionId]) -> None:
         """Those of these that have moved since they were last seen."""

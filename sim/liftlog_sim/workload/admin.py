@@ -260,9 +260,9 @@ class Admin:
             return RaiseLevelRequest()
         if knobs.joiners and knobs.node_share and draw.random() < knobs.node_share:
             node = knobs.nodes - draw.randrange(knobs.joiners)
-            if draw.part("retires").random() < RETIRE_SHARE:
+            if not knobs.nodes_stay and draw.part("retires").random() < RETIRE_SHARE:
                 return self._retirement(draw.part("retirement"), node)
-            if draw.random() < REMOVE_SHARE:
+            if not knobs.nodes_stay and draw.random() < REMOVE_SHARE:
                 return RemoveNodeRequest(node)
             return AddNodeRequest(node, knobs.peer_address(node))
         share = knobs.voter_share

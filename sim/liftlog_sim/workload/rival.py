@@ -71,7 +71,9 @@ class Rival:
             self._shared.account.count("rivals answered")
 
     def _contrary(self, request: ClientMessage, draws: Draws) -> ClientMessage | None:
-        """What does not go with a request about a node; None: this is about something else."""
+        """What does not go with a request about a node; None: this is about something else, or nodes stay."""
+        if self._cluster.knobs.nodes_stay:
+            return None
         match request:
             case AddNodeRequest(node):
                 return RemoveNodeRequest(node)
