@@ -47,6 +47,8 @@ from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.explain.journal_words import InQuestion, Journals, asked, entries_in, entry_words, told
 from liftlog_sim.explain.story import LINES, WIDTH, focus_of, why
 from liftlog_sim.explain.words import Narrator
+from liftlog_sim.page.chart import log_key
+from liftlog_sim.page.words import effect_words
 from liftlog_sim.runs.trace import ENTRIES_SHOWN, ITEMS_SHOWN, plain, read_batch
 from tests.sim.test_explain import world_of
 
@@ -399,3 +401,16 @@ def test_a_shrunk_world_of_a_journal_is_clean_without_its_mutant(mutant: str) ->
     world = world_of(mutant)
     found = run_again(world.seed, world.world, world.stated_plan, refine=world.refine)
     assert found.good, found.finding
+
+
+def test_the_page_says_what_a_step_writes_into_a_journal() -> None:
+    entries = [removed((at, at + 1)) for at in (3, 5)]
+    effect = plain(AppendLog(WHERE.journal, [batch(*entries)], Ticket(4)))
+    assert effect_words(effect, {log_key(plain(WHERE.journal)): "orders' journal"}) == (
+        "appends offsets 7 to 8 of epoch 2 to orders' journal (ticket 4): "
+        "offset 3 of epoch 1 is gone; offset 5 of epoch 1 is gone"
+    )
+    many = plain(AppendLog(WHERE.journal, [batch(*entries, *entries)], Ticket(4)))
+    assert "; and 1 more" in effect_words(many, {})
+    data = plain(AppendLog(WHERE, [encode_values(WHERE, 7, 2, 5, [b"RemovedRuns(epoch 1)"])], Ticket(4)))
+    assert effect_words(data, {}) == "appends offset 7 of epoch 2 to 11/0 (ticket 4)"

@@ -13,6 +13,7 @@ from liftlog.messages import (
     FETCH_UNKNOWN,
 )
 from liftlog_sim.explain.command_words import command_words
+from liftlog_sim.explain.journal_words import FEW_ENTRIES, entries_in, entry_words
 from liftlog_sim.explain.words import many
 from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
 from liftlog_sim.runs.trace import read_batch
@@ -142,7 +143,8 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
         case "SetTimer":
             return f"sets its {fields['kind']} timer to {fields['min_ms']} to {fields['max_ms']} ms"
         case "AppendLog":
-            return f"appends {appended(fields['batches'])} to {log} (ticket {fields['ticket']})"
+            said = said_by(fields["batches"])
+            return clipped(f"appends {appended(fields['batches'])} to {log} (ticket {fields['ticket']}){said}")
         case "TruncateLog":
             return f"cuts {log} to {fields['offset']} (ticket {fields['ticket']})"
         case "AckPublishes":
@@ -176,6 +178,14 @@ def appended(batches: list[str]) -> str:
     start, (_, end, epoch) = first[0], last
     offsets = f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
     return f"{offsets} of epoch {epoch}"
+
+
+def said_by(batches: list[str]) -> str:
+    """What a journal's entries say, as the end of a sentence; empty if these are no entries."""
+    entries = entries_in(batches)
+    told = "; ".join(entry_words(entry) for entry in entries[:FEW_ENTRIES])
+    more = len(entries) - FEW_ENTRIES
+    return f": {told}{f'; and {more} more' if more > 0 else ''}" if told else ""
 
 
 def end_of(batches: list[str]) -> tuple[int, int] | None:
