@@ -143,8 +143,8 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
         case "SetTimer":
             return f"sets its {fields['kind']} timer to {fields['min_ms']} to {fields['max_ms']} ms"
         case "AppendLog":
-            said = said_by(fields["batches"])
-            return clipped(f"appends {appended(fields['batches'])} to {log} (ticket {fields['ticket']}){said}")
+            batches, ticket = fields["batches"], fields["ticket"]
+            return clipped(f"appends {appended(batches)} to {log} (ticket {ticket}){said_by(batches)}")
         case "TruncateLog":
             return f"cuts {log} to {fields['offset']} (ticket {fields['ticket']})"
         case "AckPublishes":
