@@ -17,6 +17,8 @@ VARIANTS = [
     ("apart", {"Epochs": 2}, "DoneIsGone", 8),
     ("derived", {"Entries": 4}, "DoneIsGone", 9),
     ("overlapping", {"Entries": 4, "Consumers": 2}, "WithOne", 9),
+    ("altered-into", {"Records": 2, "Entries": 5, "Consumers": 2, "Filters": 2}, "WithOne", 11),
+    ("altered-meanwhile", {"Records": 2, "Entries": 5, "Consumers": 2, "Filters": 2}, "WithOne", 11),
 ]
 
 
@@ -35,3 +37,5 @@ def test_every_variant_is_tested() -> None:
 def test_the_rules_hold_where_the_variants_do_not() -> None:
     report = check(WorkQueueMessages(), Bounds(symmetry=True))
     assert (report.verdict, report.distinct_states, report.depth) == ("holds", 10_726, 18)
+    report = check(WorkQueueMessages(Entries=4, Filters=2, Removals=1), Bounds(symmetry=True))
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 50_366, 12)

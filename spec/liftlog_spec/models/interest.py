@@ -7,15 +7,16 @@ again when a consumer is done with it; and at all of them when a consumer is del
 
 - It goes by what is committed, and waits while a consumer is being made. What it found is dropped if one was
   made since: storage is asked what filters match, and that takes a while.
-- A consumer whose filter is altered wants what it was given, and of the rest what the new one matches: that
-  is as if it was made, and some that it wanted goes.
+- A consumer whose filter is altered wants what it was given, and of what it has not come to yet what the new
+  one matches: that is as if it was made, and some that it wanted goes.
 - A new leader looks at everything, when all that it inherited is committed. It remembers nothing.
 - What is named stands behind what it follows from, in the same log: an ack that is lost takes it along.
 
 What is modelled: messages that come one by one, the journal, leaders that come and go with what is
 uncommitted, consumers that are made and deleted (one of them is given the first message only, by its filter),
 with what is there or what comes next, what they are given, and are done with, and the log's front, which is
-freed as far as all is gone.
+freed as far as all is gone. And if so wanted: any filters, that are altered at any time; and messages that
+others remove.
 
 What is abstracted. *Replication*, told as what is committed and what a new leader keeps of the rest. *The
 data* have no uncommitted tail. *How a consumer is done*: it has acked, or gave up.
@@ -59,15 +60,23 @@ class InterestMessages(Model):
     Epochs = Constant(2)
     Alterations = Constant(0)
     """Of the second consumer's filter."""
+    Choices = Constant(0)
+    """1: any consumer has any filter, and any is altered."""
+    Removals = Constant(0)
+    """Without, nobody removes a message."""
 
     Place = Range(0, Records - 1)
     Offset = Range(0, Records)
     Count = Range(0, Entries)
     Number = Range(0, Consumers - 1)
     Epoch = Range(1, Epochs)
-    Kind = Enum("made", "deleted", "given", "done", "named", "altered")
-    Entry = Record(what=Kind, consumer=Number, place=Offset)
-    """`place`: of which message; of one that is made: from where on it is given what comes."""
+    Filter = Range(0, 2)
+    """0: that of all messages; 1: of the first, the third and so on; 2: of the others."""
+    Kind = Enum("made", "deleted", "given", "done", "named", "altered", "removed")
+    Entry = Record(what=Kind, consumer=Number, place=Offset, filter=Filter)
+    """`place`: of which message; of one that is made, or altered: from where on it is given what comes, by
+    this filter.
+    """
 
     epoch = Var(Epoch, init=1)
     published = Var(Offset)
@@ -95,30 +104,56 @@ class InterestMessages(Model):
 
         return Exists(indexes(s.journal), says)
 
+    def tells(s, what, consumer, entries):
+        """As `has`, of any message."""
+        says = lambda entry: And(entry.what == what, entry.consumer == consumer)  # noqa: E731
+        return Exists(indexes(s.journal), lambda i: And(i < entries, says(s.journal[i])))
+
     def is_made(s, consumer, entries):
-        return Exists(s.Offset, lambda o: s.has("made", consumer, o, entries))
+        return s.tells("made", consumer, entries)
 
     def there(s, consumer, entries):
         return And(s.is_made(consumer, entries), ~s.has("deleted", consumer, 0, entries))
 
     def is_gone(s, place, entries):
-        return s.has("named", 0, place, entries)
+        return Or(s.has("named", 0, place, entries), s.has("removed", 0, place, entries))
 
-    def matches(s, consumer, place, entries):
-        """The filter of the second one matches the first message only; when it is altered, no other than the
-        second.
-        """
-        return Or(consumer == 0, If(s.has("altered", 1, 0, entries), place == 1, place == 0))
+    def picks(s, filter, place):
+        """Whether the filter matches this."""
+        odd = ~Exists(s.Place, lambda half: half + half == place)
+        return Or(filter == 0, odd == (filter == 2))
+
+    def meant(s, consumer, place, entries):
+        """Whether it is to be given this one, by its newest filter, if it was not before."""
+
+        def says(i):
+            entry = s.journal[i]
+            filters = Or(entry.what == "made", entry.what == "altered")
+            return And(i < entries, And(entry.consumer == consumer, filters))
+
+        newest = lambda i: ~Exists(indexes(s.journal), lambda j: And(j > i, says(j)))  # noqa: E731
+        matches = lambda e: And(e.place <= place, s.picks(e.filter, place))  # noqa: E731
+        by = lambda i: And(says(i), And(matches(s.journal[i]), newest(i)))  # noqa: E731
+        return Exists(indexes(s.journal), by)
 
     def begun(s, consumer, place, entries):
         """Whether it was made to be given this one, if its filter matches it."""
         return Exists(s.Offset, lambda o: And(o <= place, s.has("made", consumer, o, entries)))
 
+    def found_by(s, consumer, place, entries):
+        """Whether the filter that it was made with matches this."""
+
+        def by(i):
+            entry = s.journal[i]
+            made = And(entry.what == "made", entry.consumer == consumer)
+            return And(i < entries, And(made, s.picks(entry.filter, place)))
+
+        return Exists(indexes(s.journal), by)
+
     def wants(s, consumer, place, entries):
         """By the first entries: it is to be given this one, or has it, and is not done with it."""
-        meant = Or(s.matches(consumer, place, entries), s.has("given", consumer, place, entries))
-        begun = And(s.begun(consumer, place, entries), meant)
-        return And(s.there(consumer, entries), And(begun, ~s.has("done", consumer, place, entries)))
+        meant = Or(s.has("given", consumer, place, entries), s.meant(consumer, place, entries))
+        return And(s.there(consumer, entries), And(meant, ~s.has("done", consumer, place, entries)))
 
     def seen_wanted(s, consumer, place, entries):
         """As `wants`, as a leader sees it."""
@@ -131,7 +166,7 @@ class InterestMessages(Model):
             begun = And(s.begun(consumer, place, entries), ~s.has("done", consumer, place, entries))
             return And(s.there(consumer, entries), begun)
         if s.variant == "filters-as-found":
-            return And(s.wants(consumer, place, entries), s.matches(consumer, place, 0))
+            return And(s.wants(consumer, place, entries), s.found_by(consumer, place, entries))
         return s.wants(consumer, place, entries)
 
     def is_wanted(s, place, entries):
@@ -149,9 +184,10 @@ class InterestMessages(Model):
             return made
         return Or(made, Exists(indexes(s.journal), lambda i: And(own(i), s.journal[i].what == "altered")))
 
-    def write(s, what, consumer, place=0):
+    def write(s, what, consumer, place=0, filter=0):
         when(size(s.journal) < s.Entries)
-        s.journal = append(s.journal, record(s.Entry, what=what, consumer=consumer, place=place))
+        told = record(s.Entry, what=what, consumer=consumer, place=place, filter=filter)
+        s.journal = append(s.journal, told)
 
     # -- both logs, and who leads --------------------------------------------------------------------------
 
@@ -190,20 +226,24 @@ class InterestMessages(Model):
     # -- consumers -----------------------------------------------------------------------------------------
 
     @action
-    def Make(s, c: Number, o: Offset):
+    def Make(s, c: Number, o: Offset, filter: Filter):
         """To be given what there is, or what comes."""
         when(~s.is_made(c, size(s.journal)), Or(o == 0, o == s.published))
-        s.write("made", c, o)
+        when(Or(s.Choices > 0, filter == If(c == 0, 0, 1)))
+        s.write("made", c, o, filter)
         if s.variant != "names-what-it-found":
             s.due = union(s.due, s.found)
             s.found = difference(s.found, s.found)
 
     @action
-    def Alter(s):
-        """The filter of the second one."""
+    def Alter(s, c: Number, o: Offset, filter: Filter):
+        """What its filter matches from here on: up to there it was given all that is there for it."""
         end = size(s.journal)
-        when(s.Alterations > 0, s.Consumers > 1, s.there(1, end), ~s.has("altered", 1, 0, end))
-        s.write("altered", 1)
+        when(s.Alterations > 0, s.there(c, end), o <= s.published)
+        when(Or(s.Choices > 0, And(And(c == 1, filter == 2), ~s.tells("altered", c, end))))
+        given = lambda p: Or(s.has("given", c, p, end), s.is_gone(p, s.hw))  # noqa: E731
+        when(Forall(s.Place, lambda p: Or(p >= o, Or(given(p), ~s.meant(c, p, end)))))
+        s.write("altered", c, o, filter)
         if s.variant != "names-by-old-filter":
             s.due = union(s.due, s.found)
             s.found = difference(s.found, s.found)
@@ -215,9 +255,10 @@ class InterestMessages(Model):
 
     @action
     def Give(s, c: Number, o: Place):
-        """What is not gone by what is written, and is not with this consumer already."""
+        """What is not named by what is written, nor removed by what is committed, and was not with it."""
         end = size(s.journal)
-        when(o < s.published, s.wants(c, o, end), ~s.has("given", c, o, end), ~s.is_gone(o, end))
+        when(o < s.published, s.wants(c, o, end), ~s.has("given", c, o, end))
+        when(~s.has("named", 0, o, end), ~s.is_gone(o, s.hw))
         s.write("given", c, o)
 
     @action
@@ -248,6 +289,12 @@ class InterestMessages(Model):
         when(member(o, s.found))
         s.found = without(s.found, o)
         s.write("named", 0, o)
+
+    @action
+    def Remove(s, o: Place):
+        """Somebody does, whoever wants it."""
+        when(s.Removals > 0, o < s.published, ~s.is_gone(o, s.hw))
+        s.write("removed", 0, o)
 
     @action
     def Free(s):

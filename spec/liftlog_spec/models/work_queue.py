@@ -6,8 +6,9 @@ is, whoever leads; a consumer that is deleted, and one that comes after it, chan
 looks for what is to go, and nobody has anything to remember.
 
 What is modelled: the journal, leaders that come and go with what is uncommitted, consumers that are made and
-deleted, at most one at a time (of those whose filters match a message there is one), acks, deliveries without
-an ack that are given up, and the log's front, which is freed as far as all is gone.
+deleted, of those whose filters match a message at most one at a time, acks, deliveries without an ack that
+are given up, and the log's front, which is freed as far as all is gone. And if so wanted: filters that match
+some messages only, and are altered while nothing waits for an ack; and messages that others remove.
 
 What is abstracted. *Replication*, told as what is committed and what a new leader keeps of the rest. *The
 data*: they are committed. *How often a message may be delivered*: it may be given up whenever it is pending.
@@ -18,6 +19,8 @@ data*: they are committed. *How often a message may be delivered*: it may be giv
     apart               the leader names what is acked in an entry of its own, when the ack is committed
     derived             it names what a consumer that is there is done with, whoever led when that was acked
     overlapping         a consumer is made beside one that may be given the same
+    altered-into        a filter is altered to what another consumer may be given
+    altered-meanwhile   it is altered while messages that it matches wait for an ack
 """
 
 # mypy: ignore-errors
@@ -37,20 +40,30 @@ class WorkQueueMessages(Model):
         "apart",
         "derived",
         "overlapping",
+        "altered-into",
+        "altered-meanwhile",
     )
     Records = Constant(2)
     Entries = Constant(7)
     Consumers = Constant(2)
     Epochs = Constant(2)
+    Filters = Constant(0)
+    """0: each consumer's filter matches all; 2: or every other message."""
+    Removals = Constant(0)
+    """Without, nobody removes a message."""
 
     Place = Range(0, Records - 1)
     Offset = Range(0, Records)
     Count = Range(0, Entries)
     Number = Range(0, Consumers - 1)
     Epoch = Range(1, Epochs)
-    Kind = Enum("made", "deleted", "given", "acked", "given-up", "named")
-    Entry = Record(what=Kind, consumer=Number, place=Place, names=Bool)
-    """`names`: the message at this place is gone by it. A consumer has its number for ever."""
+    Filter = Range(0, Filters)
+    """0: that of all messages; 1: of the first, the third and so on; 2: of the others."""
+    Kind = Enum("made", "deleted", "given", "acked", "given-up", "named", "altered", "removed")
+    Entry = Record(what=Kind, consumer=Number, place=Place, names=Bool, filter=Filter)
+    """`names`: the message at this place is gone by it. `filter`: of one that is made, or altered. A consumer
+    has its number for ever.
+    """
 
     epoch = Var(Epoch, init=1)
     journal = Var(Seq(Entry, Entries))
@@ -91,9 +104,42 @@ class WorkQueueMessages(Model):
         """By any consumer."""
         return Exists(s.Number, lambda c: s.has("acked", c, place, entries))
 
-    def write(s, what, consumer, place=0, names=False):
+    def not_to_come(s, place):
+        """Gone for who delivers: by what is written; what others removed, by what is committed."""
+        names = lambda i: And(s.journal[i].names, s.journal[i].place == place)  # noqa: E731
+        own = lambda i: And(s.journal[i].what != "removed", names(i))  # noqa: E731
+        return Or(s.is_gone(place, s.hw), Exists(indexes(s.journal), own))
+
+    def picks(s, filter, place):
+        """Whether the filter matches this."""
+        odd = ~Exists(s.Place, lambda half: half + half == place)
+        return Or(filter == 0, odd == (filter == 2))
+
+    def matches(s, consumer, place, entries):
+        """By its newest filter."""
+
+        def says(i):
+            entry = s.journal[i]
+            filters = Or(entry.what == "made", entry.what == "altered")
+            return And(i < entries, And(entry.consumer == consumer, filters))
+
+        newest = lambda i: ~Exists(indexes(s.journal), lambda j: And(j > i, says(j)))  # noqa: E731
+        by = lambda i: And(says(i), And(s.picks(s.journal[i].filter, place), newest(i)))  # noqa: E731
+        return Exists(indexes(s.journal), by)
+
+    def is_shared(s, consumer, filter):
+        """Whether another one may be given something of this."""
+        end = size(s.journal)
+
+        def gets(other):
+            some = Exists(s.Place, lambda o: And(s.picks(filter, o), s.matches(other, o, end)))
+            return And(other != consumer, And(s.there(other, end), some))
+
+        return Exists(s.Number, gets)
+
+    def write(s, what, consumer, place=0, names=False, filter=0):
         when(size(s.journal) < s.Entries)
-        told = record(s.Entry, what=what, consumer=consumer, place=place, names=names)
+        told = record(s.Entry, what=what, consumer=consumer, place=place, names=names, filter=filter)
         s.journal = append(s.journal, told)
 
     # -- who leads -----------------------------------------------------------------------------------------
@@ -117,13 +163,23 @@ class WorkQueueMessages(Model):
     # -- consumers -----------------------------------------------------------------------------------------
 
     @action
-    def Make(s, c: Number):
-        """If nothing that is written says that there is another one."""
-        end = size(s.journal)
-        when(~s.tells("made", c, end))
+    def Make(s, c: Number, filter: Filter):
+        """If nothing that is written says that another one may be given the same."""
+        when(~s.tells("made", c, size(s.journal)))
         if s.variant != "overlapping":
-            when(~Exists(s.Number, lambda other: s.there(other, end)))
-        s.write("made", c)
+            when(~s.is_shared(c, filter))
+        s.write("made", c, filter=filter)
+
+    @action
+    def Alter(s, c: Number, filter: Filter):
+        """What its filter matches: nothing is with it, and another one is not given the same."""
+        end = size(s.journal)
+        when(s.Filters > 0, s.there(c, end))
+        if s.variant != "altered-meanwhile":
+            when(~Exists(s.Place, lambda o: s.pending(c, o, end)))
+        if s.variant != "altered-into":
+            when(~s.is_shared(c, filter))
+        s.write("altered", c, filter=filter)
 
     @action
     def Delete(s, c: Number):
@@ -132,9 +188,9 @@ class WorkQueueMessages(Model):
 
     @action
     def Give(s, c: Number, o: Place):
-        """What is not gone by what is written, and is not with this consumer already."""
+        """What its filter matches, and is not gone, and was not with this consumer before."""
         end = size(s.journal)
-        when(s.there(c, end), ~s.is_gone(o, end), ~s.has("given", c, o, end))
+        when(s.there(c, end), s.matches(c, o, end), ~s.not_to_come(o), ~s.has("given", c, o, end))
         s.write("given", c, o, s.variant == "goes-at-delivery")
 
     @action
@@ -145,7 +201,7 @@ class WorkQueueMessages(Model):
 
     @action
     def GiveUp(s, c: Number, o: Place):
-        """It was delivered often enough."""
+        """It was delivered often enough, or others have removed it."""
         end = size(s.journal)
         when(s.there(c, end), s.pending(c, o, end))
         s.write("given-up", c, o, s.variant == "goes-when-given-up")
@@ -168,6 +224,12 @@ class WorkQueueMessages(Model):
         s.write("named", 0, o, True)
 
     @action
+    def Remove(s, o: Place):
+        """Somebody does, whoever has it."""
+        when(s.Removals > 0, ~s.is_gone(o, s.hw))
+        s.write("removed", 0, o, True)
+
+    @action
     def Free(s):
         """The front of the log."""
         when(s.start < s.Records)
@@ -178,9 +240,10 @@ class WorkQueueMessages(Model):
 
     @invariant
     def GoneIsDone(s):
-        """What is gone, or freed, somebody has acked, and that is committed."""
+        """What is gone, or freed, somebody has acked, or removed, and that is committed."""
         gone = lambda o: Or(s.is_gone(o, s.hw), o < s.start)  # noqa: E731
-        return Forall(s.Place, lambda o: Or(~gone(o), s.is_acked(o, s.hw)))
+        over = lambda o: Or(s.is_acked(o, s.hw), s.has("removed", 0, o, s.hw))  # noqa: E731
+        return Forall(s.Place, lambda o: Or(~gone(o), over(o)))
 
     @invariant
     def DoneIsGone(s):
