@@ -271,14 +271,17 @@ MODELS: dict[str, ModelEntry] = {
             "subject-limits",
             "LimitsBySubject",
             "of each subject the newest so many messages stay, beside deletions",
-            ("Records", "Entries", "Subjects", "Limit", "Epochs", "Deletes"),
+            ("Records", "Entries", "Subjects", "Limit", "Epochs", "Deletes", "Alterations"),
             small={"records": 3, "entries": 2, "subjects": 1},
         ),
         ModelEntry(
             "front-limits",
             "LimitsAtFront",
             "the newest so much stays, by messages or bytes, beside deletions and a limit by subject",
-            ("Records", "Entries", "Subjects", "OfSubject", "Limit", "Epochs", "Deletes", "Larges"),
+            (
+                *("Records", "Entries", "Subjects", "OfSubject", "Limit", "Epochs", "Deletes", "Larges"),
+                *("Olds", "Alterations"),
+            ),
             small={"records": 2, "entries": 2, "subjects": 1},
         ),
         ModelEntry(

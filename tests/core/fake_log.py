@@ -77,7 +77,7 @@ class Log:
 
     @property
     def leo(self) -> int:
-        return self.batches[-1].end_offset if self.batches else self.base
+        return self.batches[-1].end_offset if self.batches else max(self.base, self.log_start)
 
     def summary(self, log: PartitionId, tail: TailState) -> LogSummary:
         epochs = list(self.before)
