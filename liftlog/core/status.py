@@ -10,11 +10,19 @@ from liftlog.core.hints import Hints
 from liftlog.nodeconfig import NodeConfig
 from liftlog.types import InvariantViolation, invariant
 
+JUMP_MS, STANDS_MS = 1000, 10_000
+"""A wall clock that comes so much further than the monotonic one between two looks has jumped; it is believed
+when it has gone like that one for so long.
+"""
+
 
 class Status:
     """See the module. Written by its transitions only."""
 
     __slots__ = (
+        "_apart",
+        "_believed",
+        "_believed_from",
         "bus_up",
         "config",
         "fenced",
@@ -27,6 +35,7 @@ class Status:
         "replica_count",
         "stalled",
         "ticks",
+        "wall_doubted",
         "wall_ms",
     )
 
@@ -52,7 +61,16 @@ class Status:
         whenever anything is handled. What this node was *granted* for a time ends by this clock, paused or
         not: its session (N2), and the controller's certainty that there is no other (M1e)."""
         self.wall_ms = 0
-        """The node's wall clock at the last tick: for the ages of records only (C2, C3, R24)."""
+        """The node's wall clock at the last timer: for the ages of records only (C2, C3, R24)."""
+        self.wall_doubted = False
+        """R24, R25: it has jumped ahead, and nothing goes by its time yet. It is the node that doubts it: who
+        begins to lead meanwhile does as well."""
+        self._apart: float | None = None
+        """How far the wall clock was ahead of the monotonic one when it was looked at last, if ever."""
+        self._believed = 0.0
+        """The same when it was believed last."""
+        self._believed_from = 0.0
+        """Where it stays as it is, it is believed when the monotonic clock shows this."""
         self.replica_count = 0
         self.move_credit = 0
         """R20: bytes that may be sent now to copies that moves have begun; below 0 it was overdrawn."""
@@ -90,7 +108,23 @@ class Status:
         if monotonic_ms < self.now_ms:
             raise InvariantViolation(f"the clock goes back from {self.now_ms} to {monotonic_ms} ms")
         self.now_ms = monotonic_ms
-        self.wall_ms = wall_ms or self.wall_ms
+        if wall_ms:
+            self._see_apart(wall_ms - monotonic_ms)
+            self.wall_ms = wall_ms
+
+    def _see_apart(self, apart: float) -> None:
+        """A doubt ends when the clock is back where it was believed, or has stood where it is. If it jumps
+        once more meanwhile, also back by a part, that begins anew.
+        """
+        before, self._apart = self._apart, apart
+        if before is None or apart <= self._believed + JUMP_MS:
+            self.wall_doubted = False
+        elif not self.wall_doubted or abs(apart - before) > JUMP_MS:
+            self.wall_doubted, self._believed_from = True, self.now_ms + STANDS_MS
+        elif self.now_ms >= self._believed_from:
+            self.wall_doubted = False
+        if not self.wall_doubted:
+            self._believed = apart
 
     def see_bus(self, up: bool) -> None:
         self.bus_up = up

@@ -300,7 +300,7 @@ def test_R24_a_clock_that_stands_where_it_has_jumped_to_is_believed(monkeypatch:
     world, partition = living()
     put(world, partition, "9.")
     one = acting(world, partition)
-    one._apart -= 5000  # As if it had shown less until now.
+    one._ctx._believed -= 5000  # As if it had shown less until now.
     one._held = [(due - 8000, offset) for due, offset in one._held]
     world.run(8.0)
     assert shows(world, partition, 0, 1)

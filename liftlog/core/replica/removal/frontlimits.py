@@ -207,6 +207,8 @@ class FrontLimits:
                 self._oldest = (end, young.timestamp_ms)
                 break
             end = batch.end_offset
+        if end > front and not self._ctx.decides(("R25.clock", not self._ctx.wall_doubted)):
+            return
         if end > front and self._markers.on:
             if self._markers.offer(old):
                 self._offered = front, self._ctx.ticks + self._ctx.ticks_of(AGAIN_MS)

@@ -45,17 +45,13 @@ AHEAD_MAX = 64
 """So many entries at most are on their way."""
 SAID_EVERY = 10_000
 """So much further no message with a time is left before that is said, if some are left behind."""
-JUMP_MS, STANDS_MS = 1000, 10_000
-"""A wall clock that comes so much further than the monotonic one between two ticks has jumped; it is believed
-when it has stood for so long.
-"""
 
 
 class Lifetimes:
     """Of the leader of a journal, in one epoch."""
 
     __slots__ = (
-        *("_again", "_apart", "_ctx", "_data", "_doubted", "_held", "_log", "_look_at", "_markers", "_moved"),
+        *("_again", "_ctx", "_data", "_doubts", "_held", "_log", "_look_at", "_markers", "_moved"),
         *("_named", "_pause", "_purges", "_removed", "_said", "_written", "passage"),
     )
 
@@ -93,21 +89,15 @@ class Lifetimes:
         self._look_at = 0
         """When so much is gone through and written, it is looked how far that could be said."""
         self._pause = Pause(self._ctx)
-        self._apart = self._ctx.wall_ms - self._ctx.now_ms
-        """How far the two clocks are apart."""
-        self._doubted = 0.0
-        """Until the monotonic clock shows this the wall clock is not believed."""
+        self._doubts = False
+        """Whether the wall clock was doubted at the last tick."""
 
     def tick(self) -> None:
         """Time has passed."""
-        ctx = self._ctx
-        apart = ctx.wall_ms - ctx.now_ms
-        if apart > self._apart + JUMP_MS:
-            ctx.mark("R24.jumped")
-            self._doubted = ctx.now_ms + STANDS_MS
-        elif apart < self._apart - JUMP_MS:
-            self._doubted = 0.0
-        self._apart = apart
+        doubts = self._ctx.wall_doubted
+        if doubts and not self._doubts:
+            self._ctx.mark("R24.jumped")
+        self._doubts = doubts
         self.go_on()
 
     def go_on(self) -> None:
@@ -209,7 +199,7 @@ class Lifetimes:
         ctx, data, held, now_ms = self._ctx, self._data, self._held, self._ctx.wall_ms
         if not held or held[0][0] > now_ms or self._log.leo - self._log.hw > AHEAD_MAX:
             return
-        if not ctx.decides(("R24.clock", ctx.now_ms >= self._doubted)):
+        if not ctx.decides(("R24.clock", not ctx.wall_doubted)):
             return
         if self._markers.on:
             self._offer()
