@@ -11,16 +11,20 @@ that the one before had not written, in a log that may be long:
 - What is written twice names what is gone already.
 - So many are kept beside, and no more. Where there are too many the ones that are due latest are let go, and
   the leader remembers from where on it is to go through the data again.
-- A clock that has jumped is not believed until it has stood for a while.
+- A clock that has jumped is not believed until it has stood for a while. Who begins to lead while it is ahead
+  doubts it as well, and it has not returned before it is back where it was.
 
 What is modelled: both logs, a time that passes, the leader's clock, which shows that time or one that is
-ahead for a while; leaders that come and go with what is uncommitted, one of them without what was committed.
+ahead for a while, returns at once or by a part first, and may be ahead on the next leader too; leaders that
+come and go with what is uncommitted, one of them without what was committed.
 
 What is abstracted. *Replication* of both logs, told as what is committed and what a new leader keeps of the
 rest. *A clock that is ahead for ever*: what is over by it is over. Deletions by others: entries are a union.
 
     acts-uncommitted   the leader looks at what is not committed
     believes-jumps     it writes what is over by a clock that has just jumped
+    doubts-of-leader   it is the leader that doubts its clock, and the next one does not
+    back-by-a-part     any step back of the clock ends the doubt
     begins-at-end      a new leader takes it that the one before has written what was over
     said-first         the leader says that it has come past a message that is not over yet
     said-of-others     a new leader believes what was said of records that are lost
@@ -40,6 +44,8 @@ class TimesToLive(Model):
         "right",
         "acts-uncommitted",
         "believes-jumps",
+        "doubts-of-leader",
+        "back-by-a-part",
         "begins-at-end",
         "said-first",
         "said-of-others",
@@ -58,6 +64,7 @@ class TimesToLive(Model):
     Count = Range(0, Entries)
     Epoch = Range(1, Epochs)
     Time = Range(0, Times)
+    Left = Range(0, 1)
     Datum = Record(due=Time, epoch=Epoch)
     """`due`: when its time is over; 0 = never."""
     Entry = Record(names=Bool, place=Place, epoch=Epoch, through=Offset, of=Epoch)
@@ -65,8 +72,10 @@ class TimesToLive(Model):
     written, up to a record of epoch `of`; by this entry, or the newest before it that says so."""
 
     clock = Var(Time)
-    ahead = Var(Bool)
-    """The leader's clock has jumped to the last time that there is."""
+    ahead = Var(Range(0, 2))
+    """The leader's clock shows the last time that there is: 2 = it has jumped, 1 = it is back by a part."""
+    doubts = Var(Bool)
+    """Whether the leader doubts its clock."""
     jumps = Var(Range(0, Jumps))
     epoch = Var(Epoch, init=1)
     data = Var(Seq(Datum, Records))
@@ -131,14 +140,17 @@ class TimesToLive(Model):
     @action
     def ClockJumps(s):
         """It is ahead for a while."""
-        when(~s.ahead, s.jumps < s.Jumps)
-        s.ahead = True
+        when(s.ahead == 0, s.jumps < s.Jumps)
+        s.ahead = 2
+        s.doubts = s.variant != "believes-jumps"
         s.jumps = s.jumps + 1
 
     @action
-    def ClockReturns(s):
-        when(s.ahead)
-        s.ahead = False
+    def ClockReturns(s, to: Left):
+        """By a part, or whole."""
+        when(to < s.ahead)
+        s.ahead = to
+        s.doubts = And(to > 0, s.variant != "back-by-a-part", s.variant != "believes-jumps")
 
     # -- both logs -----------------------------------------------------------------------------------------
 
@@ -158,14 +170,16 @@ class TimesToLive(Model):
         s.journal_hw = s.journal_hw + 1
 
     @action
-    def Elect(s, end: Offset, entries: Count):
-        """Another one leads, which has this much of the logs."""
+    def Elect(s, end: Offset, entries: Count, ahead: Bool):
+        """Another one leads, which has this much of the logs, and whose clock is ahead as well, or right."""
+        when(Or(~ahead, s.ahead > 0))
         when(s.epoch < s.Epochs, s.hw <= end, end <= size(s.data))
         when(s.journal_hw <= entries, entries <= size(s.journal))
         s.at = s.begins(prefix(s.data, end), prefix(s.journal, entries), s.hw)
         s.held = []
         s.again = s.Records
-        s.ahead = False
+        s.ahead = If(ahead, s.ahead, 0)
+        s.doubts = And(ahead, s.doubts, s.variant != "doubts-of-leader")
         s.epoch = s.epoch + 1
         s.data = prefix(s.data, end)
         s.journal = prefix(s.journal, entries)
@@ -177,7 +191,8 @@ class TimesToLive(Model):
         s.at = s.begins(prefix(s.data, end), s.journal, end)
         s.held = []
         s.again = s.Records
-        s.ahead = False
+        s.ahead = 0
+        s.doubts = False
         s.epoch = s.epoch + 1
         s.lost = s.lost + 1
         s.data = prefix(s.data, end)
@@ -220,10 +235,7 @@ class TimesToLive(Model):
     def Name(s, place: Place):
         """Of what is kept: one that is over."""
         when(member(place, s.held), size(s.journal) < s.Entries)
-        if s.variant == "believes-jumps":
-            when(s.is_over(place, If(s.ahead, s.Times, s.clock)))
-        else:
-            when(~s.ahead, s.is_over(place, s.clock))
+        when(~s.doubts, s.is_over(place, If(s.ahead > 0, s.Times, s.clock)))
         s.early = Or(s.early, ~s.is_over(place, s.clock))
         s.held = without(s.held, place)
         told = record(

@@ -7,16 +7,17 @@ CONSTANTS
     None, Records, Entries, Times, Room, Epochs, Losses, Jumps
 
 VARIABLES
-    clock, ahead, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost
+    clock, ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost
 
-vars == <<clock, ahead, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
+vars == <<clock, ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
 
 TypeOK ==
     /\ clock \in (0..Times)
-    /\ ahead \in BOOLEAN
+    /\ ahead \in (0..2)
+    /\ doubts \in BOOLEAN
     /\ jumps \in (0..Jumps)
     /\ epoch \in (1..Epochs)
     /\ ((data \in Seq([due: (0..Times), epoch: (1..Epochs)])) /\ (Len(data) <= Records))
@@ -31,7 +32,8 @@ TypeOK ==
 
 Init ==
     /\ clock = 0
-    /\ ahead = FALSE
+    /\ ahead = 0
+    /\ doubts = FALSE
     /\ jumps = 0
     /\ epoch = 1
     /\ data = <<>>
@@ -47,39 +49,43 @@ Init ==
 TimePasses ==
     /\ (clock < Times)
     /\ clock' = (clock + 1)
-    /\ UNCHANGED <<ahead, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
+    /\ UNCHANGED <<ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
 
 \* It is ahead for a while.
 ClockJumps ==
-    /\ ~ahead
+    /\ (ahead = 0)
     /\ (jumps < Jumps)
-    /\ ahead' = TRUE
+    /\ ahead' = 2
+    /\ doubts' = TRUE
     /\ jumps' = (jumps + 1)
     /\ UNCHANGED <<clock, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
 
-ClockReturns ==
-    /\ ahead
-    /\ ahead' = FALSE
+\* By a part, or whole.
+ClockReturns(to) ==
+    /\ (to < ahead)
+    /\ ahead' = to
+    /\ doubts' = (((0 < to) /\ TRUE) /\ TRUE)
     /\ UNCHANGED <<clock, jumps, epoch, data, hw, journal, journal_hw, at, held, again, early, lost>>
 
 Publish(due) ==
     /\ (Len(data) < Records)
     /\ ((due = 0) \/ (clock < due))
     /\ data' = Append(data, [due |-> due, epoch |-> epoch])
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, hw, journal, journal_hw, at, held, again, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, hw, journal, journal_hw, at, held, again, early, lost>>
 
 Commit ==
     /\ (hw < Len(data))
     /\ hw' = (hw + 1)
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, journal, journal_hw, at, held, again, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, journal, journal_hw, at, held, again, early, lost>>
 
 CommitEntry ==
     /\ (journal_hw < Len(journal))
     /\ journal_hw' = (journal_hw + 1)
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal, at, held, again, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal, at, held, again, early, lost>>
 
-\* Another one leads, which has this much of the logs.
-Elect(end, entries) ==
+\* Another one leads, which has this much of the logs, and whose clock is ahead as well, or right.
+Elect(end, entries, ahead2) ==
+    /\ (~(ahead2) \/ (0 < ahead))
     /\ (epoch < Epochs)
     /\ (hw <= end)
     /\ (end <= Len(data))
@@ -88,7 +94,8 @@ Elect(end, entries) ==
     /\ at' = (IF ((0 < Len(SubSeq(journal, 1, MinOf({entries, Len(journal)})))) /\ (((0 < SubSeq(journal, 1, MinOf({entries, Len(journal)}))[(Len(SubSeq(journal, 1, MinOf({entries, Len(journal)}))) - 1) + 1].through) /\ (SubSeq(journal, 1, MinOf({entries, Len(journal)}))[(Len(SubSeq(journal, 1, MinOf({entries, Len(journal)}))) - 1) + 1].through <= Len(SubSeq(data, 1, MinOf({end, Len(data)}))))) /\ (SubSeq(data, 1, MinOf({end, Len(data)}))[(SubSeq(journal, 1, MinOf({entries, Len(journal)}))[(Len(SubSeq(journal, 1, MinOf({entries, Len(journal)}))) - 1) + 1].through - 1) + 1].epoch = SubSeq(journal, 1, MinOf({entries, Len(journal)}))[(Len(SubSeq(journal, 1, MinOf({entries, Len(journal)}))) - 1) + 1].of))) THEN SubSeq(journal, 1, MinOf({entries, Len(journal)}))[(Len(SubSeq(journal, 1, MinOf({entries, Len(journal)}))) - 1) + 1].through ELSE 0)
     /\ held' = {}
     /\ again' = Records
-    /\ ahead' = FALSE
+    /\ ahead' = (IF ahead2 THEN ahead ELSE 0)
+    /\ doubts' = ((ahead2 /\ doubts) /\ TRUE)
     /\ epoch' = (epoch + 1)
     /\ data' = SubSeq(data, 1, MinOf({end, Len(data)}))
     /\ journal' = SubSeq(journal, 1, MinOf({entries, Len(journal)}))
@@ -103,7 +110,8 @@ Lose(end) ==
     /\ at' = (IF ((0 < Len(journal)) /\ (((0 < journal[(Len(journal) - 1) + 1].through) /\ (journal[(Len(journal) - 1) + 1].through <= Len(SubSeq(data, 1, MinOf({end, Len(data)}))))) /\ (SubSeq(data, 1, MinOf({end, Len(data)}))[(journal[(Len(journal) - 1) + 1].through - 1) + 1].epoch = journal[(Len(journal) - 1) + 1].of))) THEN journal[(Len(journal) - 1) + 1].through ELSE 0)
     /\ held' = {}
     /\ again' = Records
-    /\ ahead' = FALSE
+    /\ ahead' = 0
+    /\ doubts' = FALSE
     /\ epoch' = (epoch + 1)
     /\ lost' = (lost + 1)
     /\ data' = SubSeq(data, 1, MinOf({end, Len(data)}))
@@ -116,7 +124,7 @@ Find ==
     /\ (~(((0 < data[at + 1].due) /\ ~((\E i \in (0)..(Len(journal) - 1) : ((i < journal_hw) /\ (journal[i + 1].names /\ ((journal[i + 1].place = at) /\ (journal[i + 1].epoch = data[at + 1].epoch)))))))) \/ (Cardinality(held) < Room))
     /\ held' = (IF ((0 < data[at + 1].due) /\ ~((\E i \in (0)..(Len(journal) - 1) : ((i < journal_hw) /\ (journal[i + 1].names /\ ((journal[i + 1].place = at) /\ (journal[i + 1].epoch = data[at + 1].epoch))))))) THEN (held \cup {at}) ELSE held)
     /\ at' = (at + 1)
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal, journal_hw, again, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, again, early, lost>>
 
 \* There is no room: what is due latest is let go.
 FindOneTooMany(drop) ==
@@ -129,7 +137,7 @@ FindOneTooMany(drop) ==
     /\ held' = ((held \cup {at}) \ {drop})
     /\ again' = MinOf({again, drop})
     /\ at' = (at + 1)
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal, journal_hw, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, early, lost>>
 
 \* Go through the data again, from where something was let go, or is kept.
 GoBack ==
@@ -137,19 +145,19 @@ GoBack ==
     /\ at' = MinOf({MinOf({(IF (place \in held) THEN place ELSE at) : place \in (0..Records - 1)}), again})
     /\ held' = {}
     /\ again' = Records
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal, journal_hw, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal, journal_hw, early, lost>>
 
 \* Of what is kept: one that is over.
 Name(place) ==
     /\ (place \in held)
     /\ (Len(journal) < Entries)
-    /\ ~ahead
+    /\ ~doubts
     /\ (0 < data[place + 1].due)
-    /\ (data[place + 1].due <= clock)
+    /\ (data[place + 1].due <= (IF (0 < ahead) THEN Times ELSE clock))
     /\ early' = (IF early THEN TRUE ELSE ~(((0 < data[place + 1].due) /\ (data[place + 1].due <= clock))))
     /\ held' = (held \ {place})
     /\ journal' = Append(journal, [names |-> TRUE, place |-> place, epoch |-> data[place + 1].epoch, through |-> (IF (0 < Len(journal)) THEN journal[(Len(journal) - 1) + 1].through ELSE 0), of |-> (IF (0 < Len(journal)) THEN journal[(Len(journal) - 1) + 1].of ELSE 1)])
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal_hw, at, again, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal_hw, at, again, lost>>
 
 \* Below where nothing is left to be written, in an entry.
 Say ==
@@ -158,16 +166,16 @@ Say ==
     /\ ((IF (0 < Len(journal)) THEN journal[(Len(journal) - 1) + 1].through ELSE 0) # MinOf({MinOf({(IF (place \in held) THEN place ELSE at) : place \in (0..Records - 1)}), again}))
     /\ (Len(journal) < Entries)
     /\ journal' = Append(journal, [names |-> FALSE, place |-> 0, epoch |-> 1, through |-> MinOf({MinOf({(IF (place \in held) THEN place ELSE at) : place \in (0..Records - 1)}), again}), of |-> data[(MinOf({MinOf({(IF (place \in held) THEN place ELSE at) : place \in (0..Records - 1)}), again}) - 1) + 1].epoch])
-    /\ UNCHANGED <<clock, ahead, jumps, epoch, data, hw, journal_hw, at, held, again, early, lost>>
+    /\ UNCHANGED <<clock, ahead, doubts, jumps, epoch, data, hw, journal_hw, at, held, again, early, lost>>
 
 Next ==
     \/ TimePasses
     \/ ClockJumps
-    \/ ClockReturns
+    \/ \E to \in (0..1) : ClockReturns(to)
     \/ \E due \in (0..Times) : Publish(due)
     \/ Commit
     \/ CommitEntry
-    \/ \E end \in (0..Records), entries \in (0..Entries) : Elect(end, entries)
+    \/ \E end \in (0..Records), entries \in (0..Entries), ahead2 \in BOOLEAN : Elect(end, entries, ahead2)
     \/ \E end \in (0..Records) : Lose(end)
     \/ Find
     \/ \E drop \in (0..Records - 1) : FindOneTooMany(drop)
