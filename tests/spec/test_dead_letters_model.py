@@ -30,9 +30,9 @@ def test_every_variant_is_tested() -> None:
 
 def test_the_rules_hold_where_the_variants_do_not() -> None:
     report = check(DeadLettersOfAConsumer(), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 47, 9)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 153, 10)
 
 
 def test_they_hold_with_more_leaders() -> None:
     report = check(DeadLettersOfAConsumer(Epochs=6), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 104, 12)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 342, 13)
