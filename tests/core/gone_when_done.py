@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from liftlog.core.consumers.entries import (
     ACKED,
@@ -27,10 +27,7 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.consumers.entries import decode_entry as decode_consumers
 from liftlog.core.consumers.state import Consumer
-from liftlog.core.metadata import levels
 from liftlog.core.replica.removal.entries import Outlived, RemovedRuns, Restated, RolledUp, decode_entry
-from liftlog.core.replica.replica import Replica
-from liftlog.format import decode_values
 from liftlog.messages import (
     AlterConsumerRequest,
     AskSubjects,
@@ -38,7 +35,6 @@ from liftlog.messages import (
     CreateConsumerRequest,
     DeleteConsumerRequest,
     DeleteMessageRequest,
-    PeerMessage,
     PullReply,
     PullRequest,
     ResetConsumerRequest,
@@ -49,13 +45,13 @@ from liftlog.messages import (
     runs_of,
 )
 from liftlog.mutants import Mutants
-from liftlog.types import Batch, Message, PartitionId
+from liftlog.types import Message, PartitionId
 from liftlog_spec.run.stepwise import Stepper
-from tests.core.beside import Disagrees, NodesBeside
+from tests.core.beside import Disagrees
 from tests.core.node_harness import NETWORK_S, World
 from tests.core.test_ack_policies import publish
+from tests.core.two_logs import NODES, LineBeside, with_journal
 
-NODES = (1, 2, 3)
 SUBJECTS = (b"a", b"b")
 NAMES = ("c", "d", "e")
 FILTERS: tuple[tuple[str, ...], ...] = ((), ("a",), ("b",), ("a", "b"))
@@ -66,14 +62,6 @@ JournalEntry = ConsumerEntry | RemovedRuns | Restated | RolledUp | Outlived
 
 class Walked(Exception):
     """The model has no room for more."""
-
-
-class Written(NamedTuple):
-    """An entry of the journal; `end`: so many of the model's there are up to it."""
-
-    epoch: int
-    data: bytes
-    end: int
 
 
 def entry_of(data: bytes) -> JournalEntry:
@@ -103,34 +91,23 @@ class SlowIndexWorld(World):
 def opened(mutants: Mutants, **settings: Any) -> tuple[World, PartitionId]:
     """A cluster with one stream of these settings, whose front is freed soon."""
     world = SlowIndexWorld(mutants)
-    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
-    partition = world.create(removal=True, **settings)
-    assert world.run_until(lambda: partition in world.subscriptions)
-    return world, partition
+    return world, with_journal(world, **settings)
 
 
-class GoneWhenDone(NodesBeside):
+class GoneWhenDone(LineBeside):
     """See the module. Of the model the walk uses Commit, Elect, Free, and `hw`, `start` and `journal`."""
 
     NAMED: tuple[str, ...]
     """The model's words for entries that say that a message is gone."""
 
     def __init__(self, stepper: Stepper, seed: int, made: tuple[World, PartitionId]) -> None:
-        world, self.partition = made
-        super().__init__(stepper, seed, world)
+        super().__init__(stepper, seed, *made)
         self.records: int = stepper.model.bindings["Records"]
         self.entries: int = stepper.model.bindings["Entries"]
         self.consumers: int = stepper.model.bindings["Consumers"]
         self.kinds = stepper.types["journal"].of.fields["what"].names  # type: ignore[attr-defined]
-        self.cut_log: PartitionId | None = None
-        """Of who is cut off, if only this one is; None: all."""
-        self.slow = 0
-        """Whose disk does not come to sync."""
-        self.line: list[Written] = []
-        """The newest leader's journal from its first entry on."""
-        self.epoch = self.copy(world.leader(self.partition)).epoch
-        self.committed = 0
-        """Of the journal, in the program's entries."""
+        self.ends: list[int] = []
+        """Of the line: so many entries of the model there are up to each."""
         self.numbers: dict[int, int] = {}
         """The model's number of each consumer."""
         self.asked: dict[int, tuple[str, int, tuple[int, ...]]] = {}
@@ -142,21 +119,8 @@ class GoneWhenDone(NodesBeside):
         self.deleting: set[int] = set()
         """What somebody has asked to delete."""
         self.compared: dict[int, tuple[Any, ...]] = {}
-        self.over = False
-        """A leader came back whose journal the model does not know."""
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def copy(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition)
-
-    def journal(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition.journal)
-
-    def newest(self) -> int:
-        """The leader of the newest epoch, if it is there."""
-        leader = self.world.leader(self.partition)
-        return leader if leader and self.copy(leader).epoch >= self.epoch else 0
 
     def follow(self) -> bool:
         """What has happened in an event; False."""
@@ -179,52 +143,24 @@ class GoneWhenDone(NodesBeside):
     def hear_data(self) -> None:
         """More of the data may be committed."""
 
-    def elected(self, leader: int) -> None:
-        self.epoch = self.copy(leader).epoch
-        journal = self.journal(leader).log
-        assert journal.leading is not None
-        end = journal.leading.epoch_start
-        for offset, epoch, data, _ in self.on_disk(leader, journal.log_start):
-            if offset >= end:
-                break
-            if offset >= len(self.line) or self.line[offset][:2] != (epoch, data):
-                if offset < self.committed:
-                    raise Disagrees(f"node {leader} leads, and has another entry at {offset}")
-                self.over = True
-                return
-        if end < self.committed:
-            raise Disagrees(f"node {leader} leads, and lacks entries from {end} on")
-        del self.line[end:]
+    def begins(self, end: int) -> None:
+        del self.ends[end:]
         self.take("Elect", self.model_end(end))
-
-    def on_disk(self, node: int, start: int) -> list[tuple[int, int, bytes, Batch]]:
-        """The entries that its journal has from there on, each with its batch."""
-        batches = self.world.disks[node].logs[self.partition.journal].batches
-        return [
-            (offset, batch.epoch, data, batch)
-            for batch in batches
-            if batch.end_offset > start
-            for offset, data in enumerate(decode_values(batch), batch.base_offset)
-            if offset >= start
-        ]
 
     def model_end(self, end: int) -> int:
         """How many entries of the model these are."""
-        return self.line[end - 1].end if end else 0
+        return self.ends[end - 1] if end else 0
 
     def entered(self, leader: int) -> None:
         """What the leader has written into its journal."""
         if self.journal(leader).leo == len(self.line):
             return
         by_batch: dict[int, list[bytes]] = {}
-        for _, epoch, data, batch in self.on_disk(leader, len(self.line)):
-            if epoch != self.epoch:
-                raise Disagrees(f"node {leader} writes an entry of epoch {epoch} in {self.epoch}")
+        for data, batch in self.written(leader):
             by_batch.setdefault(batch.base_offset, []).append(data)
         for batch_of in by_batch.values():
             self.wrote_batch(leader, batch_of)
-        if self.journal(leader).leo != len(self.line):
-            raise Disagrees(f"the journal of node {leader} ends at {self.journal(leader).leo}")
+        self.is_in_line(leader)
 
     @abstractmethod
     def wrote_batch(self, leader: int, batch: Sequence[bytes]) -> None:
@@ -232,7 +168,8 @@ class GoneWhenDone(NodesBeside):
 
     def noted(self, *entries: bytes) -> None:
         """The model has written the same by now."""
-        self.line += [Written(self.epoch, data, len(self.value("journal"))) for data in entries]
+        self.line += [(self.epoch, data) for data in entries]
+        self.ends += [len(self.value("journal"))] * len(entries)
         if len(self.value("journal")) > self.entries - 8 or len(self.numbers) >= self.consumers:
             raise Walked
 
@@ -248,9 +185,7 @@ class GoneWhenDone(NodesBeside):
 
     def hear_committed(self) -> None:
         """Some copy knows that more is."""
-        log = self.partition.journal
-        there = [node.replicas[log].hw for node in self.world.nodes.values() if log in node.replicas]
-        end = max(there, default=0)
+        end = self.heard()
         if end > len(self.line):
             raise Disagrees(f"{end} entries are committed, and the newest leader has {len(self.line)}")
         self.committed = max(self.committed, end)
@@ -380,9 +315,6 @@ class GoneWhenDone(NodesBeside):
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def run(self, seconds: float) -> None:
-        self.world.run_until(self.follow, seconds)
-
     def step(self) -> None:
         leader, chosen = self.newest(), self.random.random()
         if chosen < 0.12:
@@ -474,37 +406,6 @@ class GoneWhenDone(NodesBeside):
 
     # -- what fails ----------------------------------------------------------------------------------------
 
-    def _is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        about = getattr(message, "partition", None)
-        return self.cut in (sender, to) and self.cut_log in (None, about)
-
-    def fail(self) -> None:
-        """A node dies, is cut off, or does not come to sync, sooner if it leads; or all is well again."""
-        leader, chosen = self.newest(), self.random.random()
-        node = self.random.choice((*NODES, leader or 1, leader or 2))
-        if self.dead:
-            self.restart()
-        elif self.slow:
-            self.world.release_storage(self.slow)
-            self.slow = 0
-        elif self.cut:
-            if chosen < 0.4:
-                self.kill(self.cut)
-            self.join_up()
-        elif chosen < 0.5:
-            if node == leader:
-                self.leave_some(leader)
-            self.kill(node)
-            if node == leader:
-                self.ask_next(leader)
-        elif chosen < 0.6:
-            self.world.hold_storage(node)
-            self.slow = node
-        else:
-            self.cut_log = self.random.choice((None, self.partition, *[self.partition.journal] * 3))
-            self.cut_off(node)
-        self.run(self.random.choice((0.01, 0.3, 3.0)))
-
     def leave_some(self, leader: int) -> None:
         """Something is on its way when the leader dies."""
         self.put()
@@ -514,7 +415,23 @@ class GoneWhenDone(NodesBeside):
 
     def ask_next(self, before: int) -> None:
         """The next one is asked for this and that as soon as it leads."""
-        self.world.run_until(lambda: self.follow() or self.newest() not in (0, before), 5.0)
+        self.await_next(before)
         for _ in range(self.random.choice((0, 2, 4))):
             if self.newest() and not self.over:
                 self.of_clients(self.newest())
+
+    # -- a walk --------------------------------------------------------------------------------------------
+
+    def walk(self, steps: int, invariants: Sequence[str]) -> None:
+        """So many steps, or as far as the model has room."""
+        try:
+            for number in range(steps):
+                self.step()
+                if self.over:
+                    break
+                if number % 25 == 0:
+                    self.hold(invariants)
+            self.run(1.0)
+        except Walked:
+            pass
+        self.hold(invariants)

@@ -11,38 +11,41 @@ A walk ends when one leads again that was replaced and has kept what it had then
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from liftlog.core.replica.removal.entries import RemovedRuns, decode_entry
 from liftlog.core.replica.replica import Replica
 from liftlog.format import decode_records, decode_values
 from liftlog.messages import (
+    AlterStreamRequest,
     AppendLog,
     AskLasts,
     AskSubjects,
+    DeleteMessageRequest,
     Event,
     FoldSubjects,
-    LastsTold,
     Outcome,
-    PeerMessage,
     PurgeRequest,
     ResetLog,
     StorageJob,
+    StreamChanges,
     SubjectsFolded,
-    SubjectsTold,
     TrashLog,
     TruncateLog,
 )
 from liftlog.mutants import NO_MUTANTS, Mutants
-from liftlog.storage.answers import _not_folded
-from liftlog.storage.subjectindexes import IndexProgress, SubjectIndexes
+from liftlog.storage.answers import LogAnswers
+from liftlog.storage.subjectindexes import SubjectIndexes
 from liftlog.types import Batch, PartitionId, Record
 from liftlog_spec.run.stepwise import Stepper
-from tests.core.beside import Disagrees, NodesBeside
+from tests.core.beside import Disagrees
 from tests.core.fake_log import Log
 from tests.core.node_harness import NETWORK_S, SYNC_S, World
+from tests.core.two_logs import NODES, TwoLogsBeside, mask
 
-NODES = (1, 2, 3)
 SLICE_BYTES = 300
 """So much of a log one job enters into the index."""
 
@@ -87,11 +90,15 @@ class IndexedWorld(World):
         self.broken = 0
         self.watch: Callable[[int, Event | None, Outcome], None] = lambda node, event, outcome: None
         self.indexes: dict[int, SubjectIndexes] = {}
+        self.answers: dict[int, LogAnswers] = {}
         self.indexed: dict[tuple[int, PartitionId], IndexedLog] = {}
         super().__init__(len(NODES), mutants, restate_entries=10**6)
 
     def restart(self, node: int, *args: Any) -> None:
         self.indexes[node] = SubjectIndexes(None, self.mutants)
+        log_of: Any = partial(self.log_of, node)
+        no_disk: Any = None
+        self.answers[node] = LogAnswers(no_disk, log_of, self.indexes[node], False, self.mutants)
         super().restart(node, *args)
 
     def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:
@@ -102,9 +109,9 @@ class IndexedWorld(World):
             case FoldSubjects():
                 self.post(node, self.fold(node, job), SYNC_S)
             case AskSubjects():
-                self.post(node, self.asked(node, job), self.answer_s)
+                self.post(node, self.answers[node].ask(job), self.answer_s)
             case AskLasts():
-                self.post(node, self.lasts(node, job), self.answer_s)
+                self.post(node, self.answers[node].lasts(job), self.answer_s)
             case TruncateLog():
                 self.indexes[node].cut(job.log, job.offset)
                 super()._store(node, job)
@@ -124,39 +131,8 @@ class IndexedWorld(World):
 
     def fold(self, node: int, job: FoldSubjects) -> SubjectsFolded:
         if self.broken == node:
-            return _not_folded(job.log, "no room", full=True)
-        some = FoldSubjects(job.log, job.below, SLICE_BYTES, job.memory_max, job.begin)
-        folded, ready, filed = self.indexes[node].fold(self.log_of(node, job.log), some)
-        return SubjectsFolded(job.log, folded, ready, filed=filed)
-
-    def asked(self, node: int, job: AskSubjects) -> SubjectsTold | SubjectsFolded:
-        answer = self.indexes[node].ask(self.log_of(node, job.log), job)
-        if isinstance(answer, IndexProgress):
-            return SubjectsFolded(job.log, answer.folded, answer.ready, request=job.request)
-        return SubjectsTold(
-            log=job.log,
-            request=job.request,
-            folded=answer.folded,
-            first=answer.first,
-            offset=answer.offset,
-            subjects=list(answer.subjects),
-            messages=answer.messages,
-            place=answer.place,
-            index=answer.number,
-            runs=answer.runs,
-            size=answer.size,
-        )
-
-    def lasts(self, node: int, job: AskLasts) -> LastsTold | SubjectsFolded:
-        answer = self.indexes[node].lasts(self.log_of(node, job.log), job)
-        if isinstance(answer, IndexProgress):
-            return SubjectsFolded(job.log, answer.folded, answer.ready, request=job.request)
-        return answer
-
-
-def mask(runs: Sequence[tuple[int, int]]) -> int:
-    """Offsets, as a model holds a set of them."""
-    return sum((1 << end) - (1 << start) for start, end in runs)
+            return SubjectsFolded(job.log, 0, False, error="no room", full=True)
+        return self.answers[node].fold(replace(job, max_bytes=SLICE_BYTES))
 
 
 class Written(NamedTuple):
@@ -168,41 +144,23 @@ class Written(NamedTuple):
     said: tuple[Any, ...]
 
 
-class JournalBeside(NodesBeside):
+class JournalBeside(TwoLogsBeside):
     """See the module. `epochs`: of each record of the model's log. `written`: its journal."""
 
+    DIES, STANDS_STILL = 0.35, 0.5
     world: IndexedWorld
 
     def __init__(self, stepper: Stepper, seed: int, made: tuple[IndexedWorld, PartitionId]) -> None:
-        world, self.partition = made
-        super().__init__(stepper, seed, world)
-        self.world = world
+        world, partition = made
+        super().__init__(stepper, seed, world, partition)
         self.epochs: list[int] = []
         self.written: list[Written] = []
-        self.cut_log: PartitionId | None = None
-        """Of who is cut off, if only this one is; None: all."""
-        self.slow = 0
-        """Whose disk does not come to sync."""
-        self.over = False
-        """A leader came back whose log the model does not know."""
-        self.node = world.leader(self.partition)
-        """The newest leader, and its epoch."""
-        self.epoch = self.copy(self.node).epoch
+        self.node = world.leader(partition)
+        """The newest leader."""
         self.leads(None)
         world.watch = self.observed
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def copy(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition)
-
-    def journal(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition.journal)
-
-    def newest(self) -> int:
-        """The leader of the newest epoch, if it is there."""
-        leader = self.world.leader(self.partition)
-        return leader if leader and self.copy(leader).epoch >= self.epoch else 0
 
     def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:
         """A node has taken a step."""
@@ -304,32 +262,37 @@ class JournalBeside(NodesBeside):
         if end > self.copy(leader).log_start:
             self.world.ask(leader, PurgeRequest(self.partition, end))
 
-    def _is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        about = getattr(message, "partition", None)
-        return self.cut in (sender, to) and self.cut_log in (None, about)
+    def delete(self, leader: int) -> None:
+        """One of the newest, sooner; and messages come at once."""
+        end = max(1, self.copy(leader).leo)
+        offset = self.random.randrange(max(0, end - 4) if self.random.random() < 0.7 else 0, end)
+        self.world.ask(leader, DeleteMessageRequest(self.partition, offset))
+        if self.random.random() < 0.5:
+            self.put()
 
-    def fail(self) -> None:
-        """A node dies, is cut off, or does not come to sync, sooner if it leads; or all is well again."""
-        leader, chosen = self.newest(), self.random.random()
-        node = self.random.choice((*NODES, leader or 1, leader or 2))
-        if self.dead:
-            self.restart()
-        elif self.slow:
-            self.world.release_storage(self.slow)
-            self.slow = 0
-        elif self.cut:
-            if chosen < 0.4:
-                self.kill(self.cut)
-            self.join_up()
-        elif chosen < 0.35:
-            self.kill(node)
-        elif chosen < 0.5:
-            self.world.hold_storage(node)
-            self.slow = node
-        else:
-            self.cut_log = self.random.choice((None, self.partition, *[self.partition.journal] * 3))
-            self.cut_off(node)
-        self.run(self.random.choice((0.01, 0.3, 3.0)))
+    def put(self) -> None:
+        """Messages come."""
+        raise NotImplementedError
+
+    def ask_to_alter(self, changes: StreamChanges) -> None:
+        """Somebody does."""
+        self.world.ask(self.random.choice(sorted(self.world.nodes)), AlterStreamRequest("orders", changes))
+        self.run(self.random.choice((0.0, 0.01, 0.1)))
+
+    def step(self) -> None:
+        """Something happens."""
+        raise NotImplementedError
+
+    def walk(self, steps: int, invariants: Sequence[str]) -> None:
+        """So many steps, unless it is over before, and then all is well again."""
+        for number in range(steps):
+            self.step()
+            if self.over:
+                return
+            if number % 15 == 0:
+                self.hold(invariants)
+        self.heal()
+        self.hold(invariants)
 
     def heal(self) -> None:
         """All is well again, and there is time."""

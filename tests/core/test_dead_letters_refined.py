@@ -32,14 +32,10 @@ from liftlog.core.consumers.entries import (
     decode_entry,
     is_consumers,
 )
-from liftlog.core.metadata import levels
-from liftlog.core.replica.replica import Replica
-from liftlog.format import decode_values
 from liftlog.messages import (
     ConsumerConfig,
     DeleteMessageRequest,
     LetterAnswered,
-    PeerMessage,
     PublishLetter,
     PullReply,
     PullRequest,
@@ -53,10 +49,11 @@ from liftlog.types import PartitionId
 from liftlog_spec.models.dead_letters import DeadLettersOfAConsumer
 from liftlog_spec.run.compiled import State
 from liftlog_spec.run.stepwise import Stepper
-from tests.core.beside import Disagrees, NodesBeside, counted, planted
+from tests.core.beside import Disagrees, counted, planted
 from tests.core.gone_when_done import SlowIndexWorld
 from tests.core.node_harness import NETWORK_S
 from tests.core.test_consumers import made
+from tests.core.two_logs import LineBeside, with_journal
 
 MODEL = DeadLettersOfAConsumer(Entries=8, Epochs=200)
 STEPPER = Stepper(MODEL)
@@ -89,10 +86,7 @@ class SlowReadsWorld(SlowIndexWorld):
 
 def opened(mutants: Mutants) -> tuple[SlowReadsWorld, PartitionId]:
     world = SlowReadsWorld(mutants)
-    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
-    partition = world.create(removal=True)
-    assert world.run_until(lambda: partition in world.subscriptions)
-    return world, partition
+    return world, with_journal(world)
 
 
 class Letter(NamedTuple):
@@ -116,22 +110,17 @@ class OneMessage:
         return sum(one <= end for one in self.ends)
 
 
-class LettersBeside(NodesBeside):
+class LettersBeside(LineBeside):
     """See the module."""
 
+    WAITS_S = (0.01, 0.3, 1.0, 3.0)
+
     def __init__(self, seed: int, mutants: Mutants = NO_MUTANTS) -> None:
-        world, self.partition = opened(mutants)
-        super().__init__(STEPPER, seed, world)
-        self.number = made(world, self.partition, CONFIG)
+        world, partition = opened(mutants)
+        super().__init__(STEPPER, seed, world, partition)
+        self.cuts = (None, None, partition, partition.journal)
+        self.number = made(world, partition, CONFIG)
         self.messages = [OneMessage(self.model) for _ in range(RECORDS)]
-        self.epoch = self.copy(world.leader(self.partition)).epoch
-        self.line: list[tuple[int, bytes]] = []
-        """The newest leader's journal from its first entry on, each with its epoch."""
-        self.committed = 0
-        self.over = False
-        self.cut_log: PartitionId | None = None
-        self.slow = 0
-        """Whose disk does not come to sync."""
         self.asked: dict[int, tuple[str, tuple[int, ...]]] = {}
         self.given: list[int] = []
         self.said: set[tuple[str, int]] = set()
@@ -169,17 +158,6 @@ class LettersBeside(NodesBeside):
             self.model = one.state
             self.hold(INVARIANTS)
 
-    def copy(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition)
-
-    def journal(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition.journal)
-
-    def newest(self) -> int:
-        """The leader of the newest epoch, if it is there."""
-        leader = self.world.leader(self.partition)
-        return leader if leader and self.copy(leader).epoch >= self.epoch else 0
-
     def follow(self) -> bool:
         """What has happened in an event; False."""
         leader = self.newest()
@@ -196,41 +174,14 @@ class LettersBeside(NodesBeside):
         self.answered()
         return False
 
-    def on_disk(self, node: int, start: int) -> list[tuple[int, int, bytes]]:
-        """The entries that its journal has from there on."""
-        return [
-            (offset, batch.epoch, data)
-            for batch in self.world.disks[node].logs[self.partition.journal].batches
-            if batch.end_offset > start
-            for offset, data in enumerate(decode_values(batch), batch.base_offset)
-            if offset >= start
-        ]
-
-    def elected(self, leader: int) -> None:
-        self.epoch = self.copy(leader).epoch
-        journal = self.journal(leader).log
-        assert journal.leading is not None
-        end = journal.leading.epoch_start
-        for offset, epoch, data in self.on_disk(leader, journal.log_start):
-            if offset >= end:
-                break
-            if self.line[offset : offset + 1] != [(epoch, data)]:
-                if offset < self.committed:
-                    raise Disagrees(f"node {leader} leads, and has another entry at {offset}")
-                self.over = True
-                return
-        if end < self.committed:
-            raise Disagrees(f"node {leader} leads, and lacks entries from {end} on")
-        del self.line[end:]
+    def begins(self, end: int) -> None:
         for offset, one in enumerate(self.messages):
             self.do(offset, "Elect", one.upto(end))
             del one.ends[one.upto(end) :]
 
     def hear_committed(self) -> None:
         """Some copy knows that more is."""
-        log = self.partition.journal
-        there = [node.replicas[log].hw for node in self.world.nodes.values() if log in node.replicas]
-        end = min(max(there, default=0), len(self.line))
+        end = min(self.heard(), len(self.line))
         if end > self.committed:
             self.committed = end
             for offset, one in enumerate(self.messages):
@@ -239,14 +190,11 @@ class LettersBeside(NodesBeside):
 
     def entered(self, leader: int) -> None:
         """What the leader has written into its journal."""
-        for _, epoch, data in self.on_disk(leader, len(self.line)):
-            if epoch != self.epoch:
-                raise Disagrees(f"node {leader} writes an entry of epoch {epoch} in {self.epoch}")
-            self.line.append((epoch, data))
+        for data, _ in self.written(leader):
+            self.line.append((self.epoch, data))
             if is_consumers(data):
                 self.wrote(leader, decode_entry(data))
-        if self.journal(leader).leo != len(self.line):
-            raise Disagrees(f"the journal of node {leader} ends at {self.journal(leader).leo}")
+        self.is_in_line(leader)
 
     def wrote(self, leader: int, entry: ConsumerEntry) -> None:
         """The model writes the same."""
@@ -353,9 +301,6 @@ class LettersBeside(NodesBeside):
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def run(self, seconds: float) -> None:
-        self.world.run_until(self.follow, seconds)
-
     def step(self) -> None:
         leader, chosen = self.newest(), self.random.random()
         if chosen < 0.1:
@@ -421,40 +366,12 @@ class LettersBeside(NodesBeside):
 
     # -- what fails ----------------------------------------------------------------------------------------
 
-    def _is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        about = getattr(message, "partition", None)
-        return self.cut in (sender, to) and self.cut_log in (None, about)
-
-    def fail(self) -> None:
-        """A node dies, is cut off, or does not come to sync, sooner if it leads; or all is well again."""
-        leader, chosen = self.newest(), self.random.random()
-        node = self.random.choice((1, 2, 3, leader or 1, leader or 2))
-        if self.dead:
-            self.restart()
-        elif self.slow:
-            self.world.release_storage(self.slow)
-            self.slow = 0
-        elif self.cut:
-            if chosen < 0.4:
-                self.kill(self.cut)
-            self.join_up()
-        elif chosen < 0.5:
-            self.kill(node)
-        elif chosen < 0.6:
-            self.world.hold_storage(node)
-            self.slow = node
-        else:
-            self.cut_log = self.random.choice((None, None, self.partition, self.partition.journal))
-            self.cut_off(node)
-        self.run(self.random.choice((0.01, 0.3, 1.0, 3.0)))
-
     def all_is_well(self) -> None:
         """What is dead is stored, and done."""
         if self.dead:
             self.restart()
         if self.slow:
-            self.world.release_storage(self.slow)
-            self.slow = 0
+            self.go_on()
         self.join_up()
         self.stream = UP
         for _ in range(60):

@@ -18,11 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from liftlog.core.metadata import levels
 from liftlog.messages import (
-    AlterStreamRequest,
     ClientRequest,
-    DeleteMessageRequest,
     Event,
     Published,
     StreamChanges,
@@ -36,6 +33,7 @@ from liftlog_spec.run.stepwise import Stepper
 from tests.core.beside import Disagrees, counted, planted
 from tests.core.journal_beside import IndexedWorld, JournalBeside, Written
 from tests.core.node_harness import WALL_START_MS
+from tests.core.two_logs import with_journal
 
 SUBJECTS = (b"a", b"b", b"c", b"d")
 OF_SUBJECT = 2
@@ -89,12 +87,9 @@ class FrontWorld(JournalBeside):
         self.question: Any = None
         """What the newest leader has asked about bytes last."""
         world = IndexedWorld(mutants)
-        assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
         limit: dict[str, Any] = {"max_messages_per_subject": OF_SUBJECT, "retention_ms": AGE_MS}
         limit |= {"retention_bytes": 6 * ONE} if self.by_bytes else {"retention_messages": 6}
-        partition = world.create(removal=True, **limit)
-        assert world.run_until(lambda: partition in world.subscriptions)
-        super().__init__(STEPPER, seed, (world, partition))
+        super().__init__(STEPPER, seed, (world, with_journal(world, **limit)))
 
     # -- the model beside it -------------------------------------------------------------------------------
 
@@ -191,33 +186,17 @@ class FrontWorld(JournalBeside):
             self.world.post(node, Published(self.partition, epoch, messages, int(came_ms)))
             self.run(self.random.choice((0.0, 0.0, 0.003)))
 
-    def delete(self, leader: int) -> None:
-        """One of the newest, sooner; and messages come at once."""
-        end = max(1, self.copy(leader).leo)
-        offset = self.random.randrange(max(0, end - 4) if self.random.random() < 0.7 else 0, end)
-        self.world.ask(leader, DeleteMessageRequest(self.partition, offset))
-        if self.random.random() < 0.5:
-            self.put()
-
     def alter(self) -> None:
         most = self.random.choice((0, 3, 4, 5, 6, 7))
         changes = StreamChanges(retention_messages=most)
         if self.by_bytes:
             changes = StreamChanges(retention_bytes=most * ONE)
-        self.world.ask(self.random.choice(sorted(self.world.nodes)), AlterStreamRequest("orders", changes))
-        self.run(self.random.choice((0.0, 0.01, 0.1)))
+        self.ask_to_alter(changes)
 
 
 def walk(seed: int, mutants: Mutants = NO_MUTANTS) -> dict[str, int]:
     world = FrontWorld(seed, mutants)
-    for number in range(STEPS):
-        world.step()
-        if world.over:
-            return world.counts
-        if number % 15 == 0:
-            world.hold(INVARIANTS)
-    world.heal()
-    world.hold(INVARIANTS)
+    world.walk(STEPS, INVARIANTS)
     if not world.over and world.value("limit") and world.value("counted") < world.value("hw"):
         raise Disagrees(f"{world.value('counted')} of {world.value('hw')} is counted in the end")
     return world.counts

@@ -28,7 +28,7 @@ from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog_spec.models.interest import InterestMessages
 from liftlog_spec.run.stepwise import Stepper
 from tests.core.beside import Disagrees, counted, planted
-from tests.core.gone_when_done import GoneWhenDone, JournalEntry, Walked, entry_of, number_of, opened
+from tests.core.gone_when_done import GoneWhenDone, JournalEntry, entry_of, number_of, opened
 
 MODEL = InterestMessages(
     Records=40, Entries=200, Consumers=30, Epochs=10**6, Alterations=1, Choices=1, Removals=1
@@ -114,7 +114,7 @@ class InterestWorld(GoneWhenDone):
 
     def position(self, number: int) -> int:
         """By what is written."""
-        said = [entry_of(one.data) for one in self.line]
+        said = [entry_of(data) for _, data in self.line]
         created = said[number - 1]
         assert isinstance(created, Created)
         ends = [one.end for one in said if isinstance(one, Delivered) and one.consumer == number]
@@ -144,17 +144,7 @@ class InterestWorld(GoneWhenDone):
 
 def walk(seed: int, mutants: Mutants = NO_MUTANTS) -> dict[str, int]:
     world = InterestWorld(seed, mutants)
-    try:
-        for number in range(STEPS):
-            world.step()
-            if world.over:
-                break
-            if number % 25 == 0:
-                world.hold(INVARIANTS)
-        world.run(1.0)
-    except Walked:
-        pass
-    world.hold(INVARIANTS)
+    world.walk(STEPS, INVARIANTS)
     return world.counts
 
 

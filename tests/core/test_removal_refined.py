@@ -16,12 +16,10 @@ gives no answer without it either, since what it has read is looked at again bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from liftlog.core.metadata import levels
 from liftlog.core.replica.removal.entries import RemovedRuns, Restated, decode_entry
 from liftlog.core.replica.removal.removed import Removed
 from liftlog.core.replica.removal.subjectpurge import SubjectPurge
@@ -34,7 +32,6 @@ from liftlog.messages import (
     Event,
     MessageDeleted,
     Outcome,
-    PeerMessage,
     PurgeRequest,
     PurgeSubjectsRequest,
     SubjectsPurged,
@@ -46,11 +43,11 @@ from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import ClientRef, Message, PartitionId
 from liftlog_spec.models.removal_steps import RemovalSteps
 from liftlog_spec.run.stepwise import Stepper
-from tests.core.beside import Disagrees, NodesBeside, counted, planted
+from tests.core.beside import Disagrees, counted, planted
 from tests.core.node_harness import World
 from tests.core.test_ack_policies import publish
+from tests.core.two_logs import NODES, TwoLogsBeside, mask, with_journal
 
-NODES = (1, 2, 3)
 SUBJECTS = (b"a", b"b")
 ANY = ">"
 MODEL = RemovalSteps(
@@ -86,31 +83,21 @@ class WatchedWorld(World):
 def opened(mutants: Mutants) -> tuple[WatchedWorld, PartitionId]:
     """A cluster with one stream whose messages can be deleted."""
     world = WatchedWorld(mutants)
-    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
-    partition = world.create(removal=True)
-    assert world.run_until(lambda: partition in world.subscriptions)
+    partition = with_journal(world)
     world.journal = partition.journal
     return world, partition
 
 
-def mask(runs: Sequence[tuple[int, int]]) -> int:
-    """Offsets, as the model holds a set of them."""
-    return sum((1 << end) - (1 << start) for start, end in runs)
-
-
-class RemovalWorld(NodesBeside):
+class RemovalWorld(TwoLogsBeside):
     """See the module."""
 
+    DIES, STANDS_STILL = 0.4, 0.5
+
     def __init__(self, seed: int, mutants: Mutants = NO_MUTANTS) -> None:
-        self.watched, self.partition = opened(mutants)
-        super().__init__(STEPPER, seed, self.watched)
-        self.cut_log: PartitionId | None = None
-        """Of who is cut off, if only this one is; None: all."""
-        self.slow = 0
-        """Whose disk does not come to sync."""
+        self.watched, partition = opened(mutants)
+        super().__init__(STEPPER, seed, self.watched, partition)
         self.values: list[bytes] = []
-        leader = self.world.leader(self.partition)
-        self.epochs = {self.copy(leader).epoch: 1}
+        self.epochs = {self.epoch: 1}
         """By epoch: which one it is in the model."""
         self.purge: SubjectPurge | None = None
         """The newest leader's that is under way."""
@@ -122,28 +109,15 @@ class RemovalWorld(NodesBeside):
         """The reader's question, to which node, and from which offset."""
         self.compared: dict[int, tuple[int, ...]] = {}
         """By node: what it was when it was compared last."""
-        self.over = False
-        """A leader came back whose log the model does not know."""
-        self.take("Begin", leader - 1)
+        self.take("Begin", self.world.leader(partition) - 1)
 
     # -- the model beside it -------------------------------------------------------------------------------
-
-    def copy(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition)
-
-    def journal(self, node: int) -> Replica:
-        return self.world.replica(node, self.partition.journal)
-
-    def newest(self) -> int:
-        """The leader of the newest epoch, if it is there."""
-        leader = self.world.leader(self.partition)
-        return leader if leader and self.copy(leader).epoch >= max(self.epochs) else 0
 
     def follow(self) -> bool:
         """What has happened in an event; False."""
         came, self.watched.since = self.watched.since, []
         leader = self.newest()
-        if leader and self.copy(leader).epoch not in self.epochs:
+        if leader and self.copy(leader).epoch > self.epoch:
             self.elected(leader)
         if self.over:
             return False
@@ -164,6 +138,7 @@ class RemovalWorld(NodesBeside):
         if self.over:
             return
         self.take("Elect", leader - 1, copy.leo, journal.leo)
+        self.epoch = copy.epoch
         self.epochs[copy.epoch] = self.value("epoch")
         del self.values[copy.leo :]
         self.purge = None
@@ -171,7 +146,7 @@ class RemovalWorld(NodesBeside):
     def comes_back(self, one: Replica, name: str, hw: str) -> bool:
         """Whether this log ends with what a leader had when it was replaced: the model has forgotten that."""
         end, known, epoch = one.leo, self.value(name), one.log.history.epoch_before(one.leo)
-        if end <= self.value(hw) or epoch == max(self.epochs):
+        if end <= self.value(hw) or epoch == self.epoch:
             return False
         return end > len(known) or known[end - 1][0] != self.epochs.get(epoch)
 
@@ -430,7 +405,7 @@ class RemovalWorld(NodesBeside):
     def put(self) -> None:
         """A few, unless they would come to a leader that was replaced, whose log the model does not know."""
         subscriber, epoch = self.world.subscriptions.get(self.partition, (0, 0))
-        if not subscriber or epoch != max(self.epochs) or subscriber != self.newest():
+        if not subscriber or epoch != self.epoch or subscriber != self.newest():
             return
         count = self.random.choice((1, 1, 2, 4))
         if len(self.values) + count <= MODEL.bindings["Records"]:
@@ -486,37 +461,6 @@ class RemovalWorld(NodesBeside):
             )
             self.reading = self.world.ask(node, request), node, copy.log_start
 
-    def _is_dropped(self, sender: int, to: int, message: PeerMessage) -> bool:
-        about = getattr(message, "partition", None)
-        return self.cut in (sender, to) and self.cut_log in (None, about)
-
-    def fail(self) -> None:
-        """A node dies, is cut off, or does not come to sync, sooner if it leads; or all is well again."""
-        leader, chosen = self.newest(), self.random.random()
-        node = self.random.choice((*NODES, leader or 1, leader or 2))
-        if self.dead:
-            self.restart()
-        elif self.slow:
-            self.world.release_storage(self.slow)
-            self.slow = 0
-        elif self.cut:
-            if chosen < 0.4:
-                self.kill(self.cut)
-            self.join_up()
-        elif chosen < 0.4:
-            if node == leader:
-                self.leave_some(node)
-            self.kill(node)
-            if node == leader:
-                self.ask_next(node)
-        elif chosen < 0.5:
-            self.world.hold_storage(node)
-            self.slow = node
-        else:
-            self.cut_log = self.random.choice((None, self.partition, *[self.partition.journal] * 3))
-            self.cut_off(node)
-        self.run(self.random.choice((0.01, 0.3, 3.0)))
-
     def leave_some(self, leader: int) -> None:
         """Something is on its way when the leader dies."""
         self.put()
@@ -525,9 +469,8 @@ class RemovalWorld(NodesBeside):
 
     def ask_next(self, before: int) -> None:
         """The next one is asked for a deletion as soon as it leads."""
-        self.world.run_until(lambda: self.follow() or self.newest() not in (0, before), 5.0)
-        if self.newest():
-            self.delete(self.newest())
+        if leader := self.await_next(before):
+            self.delete(leader)
 
 
 def walk(seed: int, mutants: Mutants = NO_MUTANTS) -> dict[str, int]:

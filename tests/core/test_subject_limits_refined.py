@@ -18,13 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec import UNSET
 
-from liftlog.core.metadata import levels
 from liftlog.core.replica.removal.subjectlimits import SubjectLimits
 from liftlog.core.replica.removal.subjectpurge import SubjectPurges
 from liftlog.messages import (
-    AlterStreamRequest,
     ClientRequest,
-    DeleteMessageRequest,
     Event,
     Published,
     PurgeSubjectsRequest,
@@ -38,6 +35,7 @@ from liftlog_spec.models.subject_limits import LimitsBySubject
 from liftlog_spec.run.stepwise import Stepper
 from tests.core.beside import Disagrees, counted, planted
 from tests.core.journal_beside import IndexedWorld, JournalBeside, Written
+from tests.core.two_logs import with_journal
 
 SUBJECTS = (b"a", b"b", b"c")
 ANY = ">"
@@ -65,10 +63,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(mutants: Mutants, keeps: int) -> tuple[IndexedWorld, PartitionId]:
     """A cluster with one stream that keeps so many messages of a subject."""
     world = IndexedWorld(mutants)
-    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
-    partition = world.create(removal=True, max_messages_per_subject=keeps or UNSET)
-    assert world.run_until(lambda: partition in world.subscriptions)
-    return world, partition
+    return world, with_journal(world, max_messages_per_subject=keeps or UNSET)
 
 
 class Limits(NamedTuple):
@@ -229,14 +224,6 @@ class LimitedWorld(JournalBeside):
             self.world.post(node, Published(self.partition, epoch, messages, 1_000))
             self.run(self.random.choice((0.0, 0.0, 0.003)))
 
-    def delete(self, leader: int) -> None:
-        """One of the newest, sooner; and messages come at once."""
-        end = max(1, self.copy(leader).leo)
-        offset = self.random.randrange(max(0, end - 4) if self.random.random() < 0.7 else 0, end)
-        self.world.ask(leader, DeleteMessageRequest(self.partition, offset))
-        if self.random.random() < 0.5:
-            self.put()
-
     def purge_some(self, leader: int) -> None:
         end = self.copy(leader).hw
         if end:
@@ -248,20 +235,12 @@ class LimitedWorld(JournalBeside):
     def alter(self) -> None:
         keeps = self.random.choice((0, 1, 1, 2, 2, 3))
         changes = StreamChanges(max_messages_per_subject=keeps)
-        self.world.ask(self.random.choice(sorted(self.world.nodes)), AlterStreamRequest("orders", changes))
-        self.run(self.random.choice((0.0, 0.01, 0.1)))
+        self.ask_to_alter(changes)
 
 
 def walk(seed: int, mutants: Mutants = NO_MUTANTS) -> dict[str, int]:
     world = LimitedWorld(seed, mutants)
-    for number in range(STEPS):
-        world.step()
-        if world.over:
-            return world.counts
-        if number % 15 == 0:
-            world.hold(INVARIANTS)
-    world.heal()
-    world.hold(INVARIANTS)
+    world.walk(STEPS, INVARIANTS)
     if not world.over and world.before.keep and world.value("done") < world.value("hw"):
         raise Disagrees(f"{world.value('done')} of {world.value('hw')} is looked at in the end")
     return world.counts

@@ -36,7 +36,7 @@ from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog_spec.models.work_queue import WorkQueueMessages
 from liftlog_spec.run.stepwise import Stepper
 from tests.core.beside import Disagrees, counted, planted
-from tests.core.gone_when_done import GoneWhenDone, JournalEntry, Walked, entry_of, number_of, opened
+from tests.core.gone_when_done import GoneWhenDone, JournalEntry, entry_of, number_of, opened
 
 MODEL = WorkQueueMessages(Records=24, Entries=160, Consumers=30, Epochs=10**6, Filters=2, Removals=1)
 STEPPER = Stepper(MODEL)
@@ -115,17 +115,8 @@ class QueueWorld(GoneWhenDone):
 
 def walk(seed: int, mutants: Mutants = NO_MUTANTS) -> dict[str, int]:
     world = QueueWorld(seed, mutants)
-    try:
-        for number in range(STEPS):
-            world.step()
-            if world.over:
-                break
-            if number % 25 == 0:
-                world.hold(INVARIANTS)
-        world.run(1.0)
-    except Walked:
-        pass
-    world.hold((*INVARIANTS, "WithOne"))
+    world.walk(STEPS, INVARIANTS)
+    world.hold(("WithOne",))
     return world.counts
 
 
