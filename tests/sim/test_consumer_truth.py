@@ -22,40 +22,31 @@ from liftlog.core.consumers.entries import (
 from liftlog.core.consumers.letters import letter_id
 from liftlog.format import encode_values
 from liftlog.messages import ConsumerConfig, ConsumerInfo, ConsumersReply, PullReply
-from liftlog.types import EpochStart, PartitionId, Record
+from liftlog.types import PartitionId, Record
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.truth.consumers import ConsumerTruth
-from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.letters import DeadMessage, LetterTruth
 from liftlog_sim.truth.removals import DeletionTruth
 from liftlog_sim.truth.sought import KnownThen
+from tests.sim.told import PARTITION, ToldLogs
 
-PARTITION = PartitionId(7, 0)
 CONFIG = ConsumerConfig(max_deliver=2)
 
 
-class Told:
+class Told(ToldLogs):
     """Three messages of epoch 1, and a journal whose entries are of the epochs given."""
 
     def __init__(self) -> None:
-        checks = Checks()
-        self.data = PartitionTruth(PARTITION, checks)
-        self.journal = PartitionTruth(PARTITION.journal, checks)
-        self.frame = encode_values(PARTITION, 0, 1, 5, [b"a", b"b", b"c"])
-        for offset, value in enumerate((b"a", b"b", b"c")):
-            self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
-        self.data.history, self.data.hw = [EpochStart(1, 0)], 3
+        values = b"a", b"b", b"c"
+        super().__init__(*((b"", value) for value in values))
+        self.frame = encode_values(PARTITION, 0, 1, 5, list(values))
         self.start = 0
         self.truth = ConsumerTruth(self.data, DeletionTruth(self.data, self.journal), lambda: self.start)
 
     def wrote(self, entry: ConsumerEntry, epoch: int = 1) -> int:
-        committed, history = self.journal.contents.committed, self.journal.history
-        if not history or history[-1].epoch != epoch:
-            history.append(EpochStart(epoch, len(committed)))
-        committed.append(Record(len(committed), 5, b"", b"", b"", None, encode_entry(entry)))
-        self.journal.hw = len(committed)
-        return len(committed)
+        return self.put(encode_entry(entry), epoch)
 
     def begun(self) -> int:
         number = self.wrote(Created("work", CONFIG, 0, []))

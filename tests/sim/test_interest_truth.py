@@ -18,37 +18,28 @@ from liftlog.core.consumers.entries import (
 )
 from liftlog.core.replica.removal.entries import encode_removed
 from liftlog.messages import ConsumerConfig
-from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
-from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog.types import OffsetRange
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.removals import DeletionTruth
+from tests.sim.told import PARTITION, ToldLogs
 
-PARTITION = PartitionId(7, 0)
 
-
-class Told:
+class Told(ToldLogs):
     """A stream with messages on a, b and a, of epoch 1, and its journal."""
 
     def __init__(self, by_interest: bool = True) -> None:
-        checks = Checks()
-        self.data = PartitionTruth(PARTITION, checks)
-        self.journal = PartitionTruth(PARTITION.journal, checks)
-        self.journal.history.append(EpochStart(1, 0))
-        for offset, subject in enumerate((b"a", b"b", b"a")):
-            self.data.contents.committed.append(Record(offset, 5, subject, b"", b"", None, b"x"))
-        self.data.history, self.data.hw = [EpochStart(1, 0)], 3
+        super().__init__(*((subject, b"x") for subject in (b"a", b"b", b"a")))
         limits = MetadataTruth()
         if by_interest:
             limits.interests.add(PARTITION.stream)
         self.deletions = DeletionTruth(self.data, self.journal, limits)
 
     def wrote(self, *entries: ConsumerEntry | bytes) -> None:
-        committed = self.journal.contents.committed
         for entry in entries:
-            data = entry if isinstance(entry, bytes) else encode_entry(entry)
-            committed.append(Record(len(committed), 5, b"", b"", b"", None, data))
-        self.journal.hw = len(committed)
+            self.put(entry if isinstance(entry, bytes) else encode_entry(entry))
         self.deletions.named()
+
 
 
 def created(name: str = "c", start: int = 0, **more: Any) -> Created:

@@ -9,38 +9,27 @@ import pytest
 from liftlog.core.consumers.entries import ACKED, AT_LIMIT, Created, Done, encode_entry
 from liftlog.core.replica.removal.entries import encode_removed
 from liftlog.messages import ConsumerConfig
-from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
+from liftlog.types import OffsetRange
 from liftlog_sim.truth.consumers import ConsumerTruth
 from liftlog_sim.truth.fronts import front_of
-from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.removals import DeletionTruth
+from tests.sim.told import PARTITION, ToldLogs
 
-PARTITION = PartitionId(7, 0)
 
-
-class Told:
+class Told(ToldLogs):
     """A work queue with three messages of epoch 1, and its journal."""
 
     def __init__(self) -> None:
-        checks = Checks()
-        self.data = PartitionTruth(PARTITION, checks)
-        self.journal = PartitionTruth(PARTITION.journal, checks)
-        self.journal.history.append(EpochStart(1, 0))
-        for offset, value in enumerate((b"a", b"b", b"c")):
-            self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
-        self.data.history, self.data.hw = [EpochStart(1, 0)], 3
+        super().__init__(*((b"", value) for value in (b"a", b"b", b"c")))
         limits = MetadataTruth()
         limits.queues.add(PARTITION.stream)
         self.deletions = DeletionTruth(self.data, self.journal, limits)
         self.consumers = ConsumerTruth(self.data, self.deletions, lambda: 0)
 
     def wrote(self, *entries: bytes) -> int:
-        committed = self.journal.contents.committed
-        for entry in entries:
-            committed.append(Record(len(committed), 5, b"", b"", b"", None, entry))
-        self.journal.hw = len(committed)
-        return len(committed)
+        return [self.put(entry) for entry in entries][-1]
 
     def done(self, how: str = ACKED) -> bytes:
         return encode_entry(Done(1, how, [(1, 1)]))

@@ -10,32 +10,23 @@ from liftlog.core.consumers.entries import ConsumerDeleted, SaidAgain, encode_en
 from liftlog.core.replica.removal.entries import Outlived, encode_come_to, encode_removed, encode_restated
 from liftlog.format import encode_sparse
 from liftlog.messages import ConsumerConfig
-from liftlog.types import EpochStart, OffsetRange, PartitionId, Record
-from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog.types import OffsetRange
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.truth.removals import DeletionTruth
+from tests.sim.told import PARTITION, ToldLogs
 
-PARTITION = PartitionId(7, 0)
 
-
-class Told:
+class Told(ToldLogs):
     """Four messages of epoch 1, of which clients want all gone, and the journal."""
 
     def __init__(self) -> None:
-        checks = Checks()
-        self.data = PartitionTruth(PARTITION, checks)
-        self.journal = PartitionTruth(PARTITION.journal, checks)
-        self.journal.history.append(EpochStart(1, 0))
-        for offset, value in enumerate((b"a", b"b", b"c", b"d")):
-            self.data.contents.committed.append(Record(offset, 5, b"", b"", b"", None, value))
-        self.data.history, self.data.hw = [EpochStart(1, 0)], 4
+        super().__init__(*((b"", value) for value in (b"a", b"b", b"c", b"d")))
         self.deletions = DeletionTruth(self.data, self.journal)
         self.deletions.asked.offsets = {0, 1, 2, 3}
 
-    def wrote(self, *entries: bytes) -> None:
-        committed = self.journal.contents.committed
+    def wrote(self, *entries: bytes, epoch: int = 1) -> None:
         for entry in entries:
-            committed.append(Record(len(committed), 5, b"", b"", b"", None, entry))
-        self.journal.hw = len(committed)
+            self.put(entry, epoch)
         self.deletions.named()
 
     def answered(self, *shown: int, seen: int = 0, heeded: int = 0) -> None:
@@ -118,5 +109,4 @@ def test_what_is_added_while_it_is_said_again_counts_once() -> None:
 
 def test_another_leader_does_not_know_that_it_was_said_again() -> None:
     world = restated_once()
-    world.journal.history.append(EpochStart(2, 5))
-    world.wrote(gone(0, 1), encode_restated(5, 0))
+    world.wrote(gone(0, 1), encode_restated(5, 0), epoch=2)
