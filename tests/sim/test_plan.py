@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from liftlog.types import LiftlogError
+from liftlog_sim import faults
+from liftlog_sim.chance.chances import Chances
 from liftlog_sim.chance.fault_plan import Fault
-from liftlog_sim.chance.plan import Fate, Hunt, Plan, PlannedOperation, decode, encode, read
+from liftlog_sim.chance.plan import OCCASIONS, Fate, Hunt, Plan, PlannedOperation, decode, encode, read
+from liftlog_sim.kernel import Kernel
 
 PLAN = Plan(
     faults=(Fault(2_000_000, "kill", "1", 500_000, 0), Fault(3_000_000, "isolate", "leader", 700_000, 4)),
@@ -97,3 +101,16 @@ def test_a_file_that_is_no_plan_is_refused_by_name(text: str, said: str, tmp_pat
     assert said in str(caught.value) and "plan.json" in str(caught.value)
     with pytest.raises(LiftlogError, match="choose another file"):
         read(tmp_path / "none.json")
+
+
+def test_a_plan_can_name_each_occasion_at_which_somebody_hunts() -> None:
+    """Else what a hunter did in a world that fails is in its bundle, and nobody can replay that."""
+    hunters = Path(faults.__file__).parent.glob("*.py")
+    text = "".join(path.read_text() for path in hunters)
+    found = set(re.findall(r'(?:occasion|_hunt)\("(\w+)"', text))
+    assert found == set(OCCASIONS)
+    chances = Chances(Kernel(), 1)
+    with pytest.raises(AssertionError, match="no plan could name the occasion 'moon'"):
+        chances.occasion("moon", 1, 1.0)
+    for name in OCCASIONS:
+        assert chances.occasion(name, 1, 1.0) is not None

@@ -17,7 +17,7 @@ import msgspec
 
 from liftlog_sim.chance.draws import SPREAD, Draws, Eight, eight
 from liftlog_sim.chance.fault_plan import Fault
-from liftlog_sim.chance.plan import DRAWN, Fate, Hunt, Plan, PlannedOperation
+from liftlog_sim.chance.plan import DRAWN, OCCASIONS, Fate, Hunt, Plan, PlannedOperation
 from liftlog_sim.kernel import SECOND, Kernel
 
 ORDINARY = Fate("", "", 0, 0)
@@ -68,6 +68,7 @@ class Chances:
 
     def occasion(self, name: str, node: int, share: float) -> Draws | None:
         """A hunter may strike now, since this happened to a node: what he draws, or None if he does not."""
+        assert name in OCCASIONS, f"no plan could name the occasion '{name}'"
         number = self._occasions[name, node] = self._occasions.get((name, node), -1) + 1
         hunt = Hunt(name, node, number)
         draws = self.draws(hunt.name)

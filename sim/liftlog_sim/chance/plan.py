@@ -36,6 +36,7 @@ OCCASIONS = (
     "failed",
     "compaction",
     "joiner",
+    "contact",
     "damage",
     "boundary",
     "tail",

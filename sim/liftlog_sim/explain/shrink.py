@@ -31,6 +31,7 @@ from liftlog_sim.explain.bursts import in_larger_bursts
 from liftlog_sim.explain.candidates import STEPS_TIMES, Candidate, Court, drawn_candidate, fingerprint_of
 from liftlog_sim.explain.words import many
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.profiles.settings import of_size
 
 Report = Callable[[str], None]
 SLACK_US = 10 * MILLISECOND
@@ -351,7 +352,7 @@ class Shrinker:
                 msgspec.structs.replace(stream, replication_factor=min(stream.replication_factor, nodes))
                 for stream in self.best.knobs.streams
             )
-            if self._try_knobs(nodes=nodes, streams=streams):
+            if self._try_knobs(**of_size(knobs, nodes), streams=streams):
                 break
         for place in range(len(self.best.knobs.streams) - 1, -1, -1):
             streams = self.best.knobs.streams
