@@ -541,3 +541,14 @@ def test_a_world_that_fails_after_the_moment_that_is_named_does_not_count(failed
     at_us = failed.violation.at_us
     assert Court(OPTIONS, wanted, 600).fails(candidate, at_us + 1) == at_us
     assert Court(OPTIONS, wanted, 600).fails(candidate, at_us - 1) == -1
+
+
+def test_a_world_whose_nodes_join_becomes_smaller_by_those() -> None:
+    """With fewer nodes than join nobody is left to found the cluster."""
+    options = RunOptions(seed=1, profile="growing", mutant="I3.heir", duration_s=15)
+    while run_seed(options).good or knobs_of(options).joiners < 3:
+        options = msgspec.structs.replace(options, seed=options.seed + 1)
+    shrinker = Shrinker(bundle_of(options, knobs_of(options), None), 600, lambda line: None)
+    shrinker._fewer_nodes()
+    knobs = shrinker.best.knobs
+    assert knobs.nodes - knobs.joiners == 3 and 0 < knobs.joiners < 3
